@@ -1,0 +1,26 @@
+//! The default model of **embed** as bytes: a program that links this crate needs no file.
+//!
+//! The model is a 256-dimensional static table for English, trained to imitate the sentence vectors
+//! of all-MiniLM-L6-v2 and stored as int8 rows with one `f32` scale for each row (8.1 MB). It is
+//! licensed under the Apache License 2.0: see `LICENSE` and `NOTICE` beside this crate's manifest.
+//!
+//! Text in other scripts than Latin is mostly unknown to its vocabulary.
+#![forbid(unsafe_code)]
+
+/// The model's name in messages.
+pub const NAME: &str = "default-en-256";
+
+/// BLAKE3 identity of the bundle, as `embed-model2vec` computes it (a test there compares them).
+pub const MODEL_ID: &str = "bc42f1d9713ae2c6069745cea5b8fab55bd3e14d72c77c91831be2cc6f095e78";
+
+/// `config.json`.
+pub const CONFIG: &[u8] = include_bytes!("../model/config.json");
+
+/// `modules.json`.
+pub const MODULES: &[u8] = include_bytes!("../model/modules.json");
+
+/// `tokenizer.json`: BERT WordPiece with 29,525 entries.
+pub const TOKENIZER: &[u8] = include_bytes!("../model/tokenizer.json");
+
+/// `model.safetensors`: `embeddings` I8 `[29525, 256]` and `weights` F32 `[29525]`.
+pub const WEIGHTS: &[u8] = include_bytes!("../model/model.safetensors");

@@ -1,0 +1,56 @@
+//! The bytes of one file: mapped, linked into the program, or owned.
+//!
+//! A mapped file must not be cut short while it is in use: reading behind its new end would end the
+//! process (`SIGBUS`). That is the price of loading in milliseconds and of sharing the pages between
+//! processes; writing a new version by renaming over the old one is always safe.
+
+use std::fmt;
+use std::fs::File;
+use std::io;
+use std::ops::Deref;
+use std::path::Path;
+
+use memmap2::Mmap;
+
+/// Read-only bytes, wherever they live.
+pub(crate) enum Bytes {
+    Mapped(Mmap),
+    Static(&'static [u8]),
+    Owned(Vec<u8>),
+}
+
+impl Bytes {
+    /// Maps a file into memory. The file must not be empty: an empty range cannot be mapped.
+    pub(crate) fn map(path: &Path) -> io::Result<Self> {
+        let file = File::open(path)?;
+        #[expect(unsafe_code, reason = "mapping a file is unsafe by nature; see the SAFETY comment")]
+        // SAFETY: the mapping is read-only and private to this value. That nobody shortens or
+        // rewrites the file meanwhile cannot be enforced; it is the documented condition of loading
+        // a model from disk (module docs above and `Bundle::open`).
+        let map = unsafe { Mmap::map(&file)? };
+        Ok(Self::Mapped(map))
+    }
+}
+
+impl Deref for Bytes {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        match self {
+            Self::Mapped(map) => map,
+            Self::Static(bytes) => bytes,
+            Self::Owned(bytes) => bytes,
+        }
+    }
+}
+
+impl fmt::Debug for Bytes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let kind = match self {
+            Self::Mapped(_) => "mapped",
+            Self::Static(_) => "static",
+            Self::Owned(_) => "owned",
+        };
+        write!(f, "{} {kind} bytes", self.len())
+    }
+}

@@ -1,0 +1,96 @@
+//! Scaling a row to length 1, bit for bit as numpy does it.
+//!
+//! `numpy.linalg.norm` squares the row in `f32` and adds the squares with numpy's pairwise summation.
+//! A different order of the same additions changes the last bit of some rows, so the order is
+//! reproduced: up to 8 values one after the other; up to [`BLOCK`] values in [`LANES`] interleaved
+//! running sums that are then added in pairs, the values left over last; longer rows as the sum of two
+//! halves, the first one rounded down to a multiple of [`LANES`].
+
+use embed_core::NormGuard;
+
+const LANES: usize = 8;
+const BLOCK: usize = 128;
+
+/// Scales `row` to Euclidean length 1. A zero row stays zero and a NaN stays NaN.
+pub(crate) fn normalize(row: &mut [f32], guard: NormGuard) {
+    let norm = pairwise_sum_of_squares(row).sqrt();
+    let divisor = match guard {
+        NormGuard::AddTiny => norm + 1e-32,
+        // `max` would hide a NaN.
+        NormGuard::ClampTiny if norm < 1e-12 => 1e-12,
+        NormGuard::ClampTiny => norm,
+    };
+    for value in row {
+        *value /= divisor;
+    }
+}
+
+fn pairwise_sum_of_squares(values: &[f32]) -> f32 {
+    if values.len() < LANES {
+        return values.iter().fold(0.0, |sum, value| sum + value * value);
+    }
+    if values.len() > BLOCK {
+        let half = values.len() / 2;
+        let (left, right) = values.split_at(half - half % LANES);
+        return pairwise_sum_of_squares(left) + pairwise_sum_of_squares(right);
+    }
+    let (groups, rest) = values.as_chunks::<LANES>();
+    let mut sums = groups[0].map(|value| value * value);
+    for group in &groups[1..] {
+        for (sum, value) in sums.iter_mut().zip(group) {
+            *sum += value * value;
+        }
+    }
+    let [a, b, c, d, e, f, g, h] = sums;
+    let total = ((a + b) + (c + d)) + ((e + f) + (g + h));
+    rest.iter().fold(total, |sum, value| sum + value * value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_row_gets_length_one() {
+        let mut row = [3.0, 4.0];
+        normalize(&mut row, NormGuard::AddTiny);
+        assert_eq!(row, [0.6, 0.8]);
+    }
+
+    #[test]
+    fn zero_rows_stay_zero_and_nan_rows_stay_nan() {
+        for guard in [NormGuard::AddTiny, NormGuard::ClampTiny] {
+            let mut zeros = [0.0; 3];
+            normalize(&mut zeros, guard);
+            assert_eq!(zeros, [0.0; 3]);
+            let mut nan = [f32::NAN, 1.0];
+            normalize(&mut nan, guard);
+            assert!(nan.iter().all(|value| value.is_nan()));
+        }
+    }
+
+    #[test]
+    fn the_guards_differ_on_tiny_rows_only() {
+        let scaled = |value: f32, guard| {
+            let mut row = [value];
+            normalize(&mut row, guard);
+            row[0]
+        };
+        assert_eq!(scaled(1e-15, NormGuard::AddTiny), 1.0);
+        assert_eq!(scaled(1e-15, NormGuard::ClampTiny), 1e-15 / 1e-12);
+        assert_eq!(scaled(0.25, NormGuard::ClampTiny), 1.0);
+    }
+
+    /// Sums made by numpy 2.4.6: `x = (np.arange(n) % 7 + 0.1 * np.arange(n)).astype('f4')`,
+    /// `np.add.reduce(x * x)`, as bits.
+    #[test]
+    fn sums_equal_numpys_at_every_branch() {
+        let cases: &[(u16, u32)] = &[(0, 0x00000000), (1, 0x00000000), (7, 0x42dc3852), (8, 0x42dd3334), (9, 0x42e3ae15), (63, 0x45326f34), (64, 0x4534ea3d), (100, 0x45eaa401), (127, 0x464e6d3d), (128, 0x46515c00), (129, 0x4654c828), (136, 0x4671e265), (255, 0x47977a7a), (256, 0x4799109a), (257, 0x479ac6ae), (384, 0x48679dd0), (513, 0x490261a3), (768, 0x49ceba56), (1000, 0x4a5e3df3), (1024, 0x4a6e1cf8)];
+        for &(n, bits) in cases {
+            #[expect(clippy::cast_possible_truncation, reason = "numpy's astype rounds in the same way")]
+            let values: Vec<f32> =
+                (0..n).map(|i| (f64::from(i % 7) + 0.1 * f64::from(i)) as f32).collect();
+            assert_eq!(pairwise_sum_of_squares(&values).to_bits(), bits, "{n} values");
+        }
+    }
+}

@@ -1,0 +1,311 @@
+//! The loaded model: what it is, what it holds, and its place behind the traits.
+
+use std::num::NonZeroUsize;
+use std::ops::ControlFlow;
+use std::path::Path;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use embed_core::{Embedder, EncodeOptions, Error, Input, Normalize, RowInfo, Tokens};
+
+use crate::bundle::{Bundle, BundleFile, Layout};
+use crate::config::ModelConfig;
+use crate::error::LoadError;
+use crate::forward;
+use crate::kernels::{self, Bags};
+use crate::limits::Limits;
+use crate::tokenizer::{IdSink, Tokenizer};
+use crate::weights::Weights;
+
+/// Limits of a model that are chosen when it is loaded.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ModelOptions {
+    /// The largest text that is tokenized in one piece, in bytes after the pre-cut; a larger one is
+    /// refused with [`Error::TextTooLarge`]. Tokenizing takes about @FACTOR@ times the size of a text
+    /// in memory, so this bounds what one text can claim. Default: 4 MiB.
+    ///
+    /// Under the default limit of 512 tokens the pre-cut keeps every text far below it.
+    pub max_text_bytes: usize,
+    /// When the tokens of a batch reach this number, they are pooled before more are read. It bounds
+    /// the memory for ids to four bytes each, plus the one text that reached it. Default: 1,048,576.
+    pub max_batch_tokens: NonZeroUsize,
+}
+
+impl Default for ModelOptions {
+    fn default() -> Self {
+        Self {
+            max_text_bytes: 4 << 20,
+            max_batch_tokens: const { NonZeroUsize::new(1 << 20).expect("not zero") },
+        }
+    }
+}
+
+/// A Model2Vec model: a tokenizer and a table of rows, ready to embed from any number of threads.
+///
+/// Calls do not change the model: calls with different options run side by side without touching each
+/// other.
+///
+/// ```
+/// # #[cfg(feature = "default-model")] {
+/// use embed_core::Embedder;
+/// use embed_model2vec::StaticModel;
+///
+/// let model = StaticModel::default_embedded();
+/// let rows = model.embed(&["a cat sat on the mat", "the weather is nice"])?;
+/// assert_eq!((rows.len(), rows.dim()), (2, 256));
+/// # }
+/// # Ok::<(), embed_core::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct StaticModel {
+    bundle: Bundle,
+    config: ModelConfig,
+    tokenizer: Tokenizer,
+    weights: Weights,
+    options: ModelOptions,
+    identity: OnceLock<String>,
+    forwards: AtomicU64,
+}
+
+impl StaticModel {
+    /// Loads a model from a folder, with the default [`ModelOptions`].
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Bundle::open`] and [`from_bundle`](Self::from_bundle).
+    pub fn open(folder: impl AsRef<Path>) -> Result<Self, LoadError> {
+        Self::from_bundle(Bundle::open(folder)?, ModelOptions::default())
+    }
+
+    /// The model that is linked into the program: English, 256 dimensions. Touches no file.
+    ///
+    /// # Panics
+    ///
+    /// Never: the bytes are constants, and the tests load them.
+    #[cfg(feature = "default-model")]
+    pub fn default_embedded() -> Self {
+        Self::from_bundle(Bundle::default_embedded(), ModelOptions::default())
+            .expect("the embedded model is a valid model")
+    }
+
+    /// Parses and checks the files of a bundle.
+    ///
+    /// # Errors
+    ///
+    /// A [`LoadError`] that names the file, what was expected in it and what was found.
+    pub fn from_bundle(bundle: Bundle, options: ModelOptions) -> Result<Self, LoadError> {
+        let config = ModelConfig::read(&bundle)?;
+        let tokenizer = Tokenizer::load(&bundle.tokenizer)?;
+        let vocabulary = tokenizer.vocabulary().size;
+        let weights = Weights::load(&bundle.weights, bundle.layout, vocabulary)?;
+        Ok(Self {
+            bundle,
+            config,
+            tokenizer,
+            weights,
+            options,
+            identity: OnceLock::new(),
+            forwards: AtomicU64::new(0),
+        })
+    }
+
+    /// The files that the model was made of.
+    pub fn bundle(&self) -> &Bundle {
+        &self.bundle
+    }
+
+    /// The limits that the model was loaded with.
+    pub fn options(&self) -> &ModelOptions {
+        &self.options
+    }
+
+    /// What the model is, in words and numbers.
+    pub fn description(&self) -> Description {
+        let vocabulary = self.tokenizer.vocabulary();
+        Description {
+            origin: self.bundle.origin.clone(),
+            layout: self.bundle.layout,
+            dim: self.weights.dim,
+            rows: self.weights.rows,
+            table_name: self.weights.table_name.clone(),
+            table_type: self.weights.elements.type_name(),
+            weights_type: self.weights.token_weights.type_name(),
+            mapped: self.weights.mapping.is_some(),
+            tokenizer: self.tokenizer.path_name(),
+            vocabulary: vocabulary.size,
+            unk_id: vocabulary.unk_id,
+            median_chars: vocabulary.median_chars,
+            max_length: self.config.max_length,
+            normalize: self.config.normalize,
+        }
+    }
+
+    /// How often the pooling kernel was called since the model was loaded.
+    ///
+    /// One call serves a whole batch; only a batch of more than
+    /// [`max_batch_tokens`](ModelOptions::max_batch_tokens) tokens takes more than one.
+    pub fn forward_count(&self) -> u64 {
+        self.forwards.load(Ordering::Relaxed)
+    }
+
+    /// Looks at the row of every token for values that spoil embeddings.
+    pub fn audit(&self) -> Audit {
+        let mut audit = Audit::default();
+        let mut row = vec![0.0; self.weights.dim];
+        for id in 0..self.tokenizer.vocabulary().size {
+            let id = u32::try_from(id).expect("ids are u32");
+            let mut bag = Bags::new();
+            bag.open().push(id);
+            bag.close();
+            kernels::pool(&self.weights, self.weights_file(), &bag, self.weights.dim, &mut row);
+            if row.iter().any(|value| !value.is_finite()) {
+                audit.non_finite.push(id);
+            } else if row.iter().all(|&value| value == 0.0) {
+                audit.zero.push(id);
+            }
+        }
+        audit
+    }
+
+    /// The number of code points of a text that are looked at under `options`; `None` means all.
+    ///
+    /// A caller that holds only a part of a long text can use it to know whether the part suffices.
+    pub fn max_chars(&self, options: &EncodeOptions) -> Option<usize> {
+        self.limits(options).max_chars()
+    }
+
+    /// Whether rows are scaled to length 1 under `options`.
+    pub fn normalizes(&self, options: &EncodeOptions) -> bool {
+        match options.normalize {
+            Normalize::Model => self.config.normalize,
+            Normalize::Yes => true,
+            Normalize::No => false,
+        }
+    }
+
+    pub(crate) fn limits(&self, options: &EncodeOptions) -> Limits {
+        Limits::new(options, &self.config, self.tokenizer.vocabulary())
+    }
+
+    pub(crate) fn tokenizer(&self) -> &Tokenizer {
+        &self.tokenizer
+    }
+
+    pub(crate) fn weights(&self) -> &Weights {
+        &self.weights
+    }
+
+    pub(crate) fn weights_file(&self) -> &BundleFile {
+        &self.bundle.weights
+    }
+
+    pub(crate) fn config(&self) -> &ModelConfig {
+        &self.config
+    }
+
+    pub(crate) fn count_forward(&self) {
+        self.forwards.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+impl Embedder for StaticModel {
+    fn dim(&self) -> usize {
+        self.weights.dim
+    }
+
+    /// BLAKE3 over the model's files: see [`Bundle::identity`]. Computed on the first call.
+    fn model_id(&self) -> &str {
+        self.identity.get_or_init(|| self.bundle.identity())
+    }
+
+    fn embed_into(
+        &self,
+        inputs: &[Input<'_>],
+        options: &EncodeOptions,
+        out: &mut [f32],
+        info: &mut [RowInfo],
+    ) -> Result<(), Error> {
+        forward::embed_into(self, inputs, options, out, info)
+    }
+}
+
+impl Tokens for StaticModel {
+    fn token_ids(
+        &self,
+        text: &str,
+        options: &EncodeOptions,
+        ids: &mut Vec<u32>,
+    ) -> Result<RowInfo, Error> {
+        forward::push_input(self, &self.limits(options), 0, &Input::Text(text), ids)
+    }
+
+    fn count_tokens(&self, text: &str, options: &EncodeOptions) -> Result<RowInfo, Error> {
+        forward::push_input(self, &self.limits(options), 0, &Input::Text(text), &mut Discard)
+    }
+
+    fn vocabulary_size(&self) -> usize {
+        self.tokenizer.vocabulary().size
+    }
+}
+
+/// Keeps ids, for callers that want them.
+impl IdSink for Vec<u32> {
+    fn push(&mut self, id: u32) -> ControlFlow<()> {
+        Vec::push(self, id);
+        ControlFlow::Continue(())
+    }
+}
+
+/// Takes ids that only had to be counted.
+struct Discard;
+
+impl IdSink for Discard {
+    fn push(&mut self, _: u32) -> ControlFlow<()> {
+        ControlFlow::Continue(())
+    }
+}
+
+/// Facts about a loaded model.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Description {
+    /// Folder, repository or name that the model comes from.
+    pub origin: String,
+    /// How its files are arranged.
+    pub layout: Layout,
+    /// Width of a row.
+    pub dim: usize,
+    /// Rows of the table.
+    pub rows: usize,
+    /// Name of the table's tensor.
+    pub table_name: String,
+    /// Stored element type of the table, as safetensors names it.
+    pub table_type: &'static str,
+    /// Stored type of the per-token weights, if there are any. BF16 weights read as F32.
+    pub weights_type: Option<&'static str>,
+    /// Whether token ids are mapped to rows.
+    pub mapped: bool,
+    /// Kind of tokenizer and what runs it.
+    pub tokenizer: &'static str,
+    /// Number of token ids.
+    pub vocabulary: usize,
+    /// Id of the unknown token.
+    pub unk_id: Option<u32>,
+    /// Median length of a vocabulary entry in code points.
+    pub median_chars: usize,
+    /// Default token limit; `None` is no limit.
+    pub max_length: Option<NonZeroUsize>,
+    /// Whether rows are normalized by default.
+    pub normalize: bool,
+}
+
+/// Token ids whose rows deserve attention.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Audit {
+    /// Rows with a NaN or an infinity: every text with such a token becomes useless.
+    pub non_finite: Vec<u32>,
+    /// Rows of zeros: such a token only shrinks the mean.
+    pub zero: Vec<u32>,
+}

@@ -1,0 +1,67 @@
+//! Tokenizing through the `tokenizers` crate: any pipeline that it can read.
+
+use std::ops::ControlFlow;
+
+use embed_core::Error;
+use tokenizers::models::ModelWrapper;
+
+use super::{IdSink, Vocabulary, median, missing_unknown};
+
+type BoxError = Box<dyn std::error::Error + Send + Sync>;
+
+/// A `tokenizers` pipeline, set up to give the plain ids of a text.
+#[derive(Debug)]
+pub(super) struct HuggingFace {
+    tokenizer: tokenizers::Tokenizer,
+    /// An id that stands for "no token" and is left out: see `missing_unknown.rs`.
+    placeholder: Option<u32>,
+}
+
+/// An error of the `tokenizers` crate while encoding.
+#[derive(Debug, thiserror::Error)]
+#[error("the tokenizer failed on a text")]
+struct TokenizeError(#[source] BoxError);
+
+impl HuggingFace {
+    pub(super) fn load(json: &[u8]) -> Result<(Self, Vocabulary), BoxError> {
+        let mut tokenizer = tokenizers::Tokenizer::from_bytes(json)?;
+        let file_max_length = tokenizer.get_truncation().map(|truncation| truncation.max_length);
+        tokenizer.with_padding(None);
+        tokenizer.with_truncation(None)?;
+        tokenizer.with_post_processor(None::<tokenizers::PostProcessorWrapper>);
+
+        let entries = tokenizer.get_vocab(true);
+        let size = entries.values().max().map_or(0, |&largest| largest as usize + 1);
+        let mut lengths: Vec<usize> = entries.keys().map(|entry| entry.chars().count()).collect();
+
+        let unknown = missing_unknown::find(&tokenizer)?;
+        let placeholder = match unknown.model_fails {
+            true => Some(missing_unknown::supply(&mut tokenizer, size)?),
+            false => None,
+        };
+        let facts = Vocabulary { size, unk_id: unknown.id, median_chars: median(&mut lengths), file_max_length };
+        Ok((Self { tokenizer, placeholder }, facts))
+    }
+
+    pub(super) fn path_name(&self) -> &'static str {
+        match self.tokenizer.get_model() {
+            ModelWrapper::WordPiece(_) => "WordPiece, through the tokenizers crate",
+            ModelWrapper::WordLevel(_) => "WordLevel, through the tokenizers crate",
+            ModelWrapper::BPE(_) => "BPE, through the tokenizers crate",
+            ModelWrapper::Unigram(_) => "Unigram, through the tokenizers crate",
+        }
+    }
+
+    pub(super) fn tokenize(&self, text: &str, sink: &mut impl IdSink) -> Result<(), Error> {
+        let encoding = self
+            .tokenizer
+            .encode_fast(text, false)
+            .map_err(|source| Error::backend(TokenizeError(source)))?;
+        for &id in encoding.get_ids() {
+            if Some(id) != self.placeholder && sink.push(id) == ControlFlow::Break(()) {
+                break;
+            }
+        }
+        Ok(())
+    }
+}

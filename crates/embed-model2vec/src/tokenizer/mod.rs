@@ -1,0 +1,102 @@
+//! From a text to token ids.
+//!
+//! # Contract
+//!
+//! The ids are those of the Hugging Face `tokenizers` crate for the same `tokenizer.json`, its quirks
+//! included, without special tokens and with the file's `padding`, `truncation` and `post_processor`
+//! sections ignored. One deviation: a character that has no token, in a vocabulary that has no
+//! unknown token, gives no token; `tokenizers` refuses the whole text.
+//!
+//! A tokenizer pushes ids into an [`IdSink`] one after the other, and stops early when the sink has
+//! had enough. What limits a text (pre-cut, token limit, unknown tokens) is not its business: that
+//! happens once, in `limits.rs`, for every tokenizer.
+
+mod huggingface;
+mod missing_unknown;
+
+use std::ops::ControlFlow;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use embed_core::Error;
+
+use crate::bundle::BundleFile;
+use crate::error::LoadError;
+use huggingface::HuggingFace;
+
+/// Takes token ids in text order.
+pub(crate) trait IdSink {
+    /// Takes one id; `Break` says that no further id is needed.
+    fn push(&mut self, id: u32) -> ControlFlow<()>;
+}
+
+/// The tokenizer of a model, with the facts about its vocabulary that encoding needs.
+#[derive(Debug)]
+pub(crate) struct Tokenizer {
+    backend: HuggingFace,
+    facts: Vocabulary,
+}
+
+/// Facts about a vocabulary.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Vocabulary {
+    /// One more than the largest id that the tokenizer can produce.
+    pub(crate) size: usize,
+    /// The id of the unknown token, if there is one.
+    pub(crate) unk_id: Option<u32>,
+    /// Median length of an entry in code points, rounded down; added tokens are entries too.
+    pub(crate) median_chars: usize,
+    /// The limit that the file's `truncation` section asks for.
+    pub(crate) file_max_length: Option<usize>,
+}
+
+impl Tokenizer {
+    pub(crate) fn load(file: &BundleFile) -> Result<Self, LoadError> {
+        // The parser is foreign code over a foreign file: a panic in it is a bad file, not our end.
+        let loaded = catch_unwind(AssertUnwindSafe(|| HuggingFace::load(&file.bytes)));
+        let (backend, facts) = loaded
+            .unwrap_or_else(|_| Err("the parser panicked".into()))
+            .map_err(|source| LoadError::Tokenizer { path: file.path.clone(), source })?;
+        Ok(Self { backend, facts })
+    }
+
+    pub(crate) fn vocabulary(&self) -> &Vocabulary {
+        &self.facts
+    }
+
+    /// Which implementation turns text into ids.
+    pub(crate) fn path_name(&self) -> &'static str {
+        self.backend.path_name()
+    }
+
+    /// Pushes the ids of `text` until it ends or the sink breaks off.
+    pub(crate) fn tokenize(&self, text: &str, sink: &mut impl IdSink) -> Result<(), Error> {
+        self.backend.tokenize(text, sink)
+    }
+}
+
+/// The median of entry lengths as `int(numpy.median(lengths))` gives it.
+fn median(lengths: &mut [usize]) -> usize {
+    let middle = lengths.len() / 2;
+    if lengths.is_empty() {
+        return 0;
+    }
+    lengths.sort_unstable();
+    if lengths.len().is_multiple_of(2) {
+        usize::midpoint(lengths[middle - 1], lengths[middle])
+    } else {
+        lengths[middle]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_even_count_averages_the_two_middle_values() {
+        assert_eq!(median(&mut [9, 1, 4]), 4);
+        assert_eq!(median(&mut [9, 1, 4, 5]), 4, "4.5, rounded down");
+        assert_eq!(median(&mut [2, 4]), 3);
+        assert_eq!(median(&mut []), 0);
+    }
+}

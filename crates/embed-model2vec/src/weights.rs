@@ -1,0 +1,335 @@
+//! The weights file: safetensors to a table, token weights and a mapping.
+//!
+//! Everything that depends on how a tensor is stored is decided here, once, at load. The table stays
+//! in its stored element type and, where its bytes are suitably aligned, in the mapped file itself;
+//! the two small per-token tensors are converted.
+//!
+//! After [`Weights::load`] every token id below the vocabulary size leads to a row that exists: the
+//! kernels rely on that.
+
+use std::ops::Range;
+
+use bytemuck::AnyBitPattern;
+use half::{bf16, f16};
+use safetensors::tensor::{Dtype, SafeTensors, TensorView};
+
+use crate::bundle::{BundleFile, Layout};
+use crate::error::LoadError;
+
+/// Names that the table goes by. Any of them is accepted in any layout; the layout's own comes first.
+const TABLE_NAMES: [&str; 3] = ["embeddings", "embedding.weight", "0"];
+
+/// A table `[rows, dim]` with optional per-token weights and an optional mapping from ids to rows.
+#[derive(Debug)]
+pub(crate) struct Weights {
+    pub(crate) elements: Elements,
+    pub(crate) rows: usize,
+    pub(crate) dim: usize,
+    pub(crate) token_weights: TokenWeights,
+    /// Row of each token id; `None` means that an id is its own row.
+    pub(crate) mapping: Option<Vec<u32>>,
+    /// Name of the table's tensor in the file.
+    pub(crate) table_name: String,
+}
+
+/// The elements of the table in their stored type, row-major. Half-precision types are kept as bits.
+#[derive(Debug)]
+pub(crate) enum Elements {
+    F64(Stored<f64>),
+    F32(Stored<f32>),
+    F16(Stored<u16>),
+    Bf16(Stored<u16>),
+    I8(Stored<i8>),
+    U8(Stored<u8>),
+}
+
+impl Elements {
+    /// The element type's name in safetensors files.
+    pub(crate) fn type_name(&self) -> &'static str {
+        match self {
+            Self::F64(_) => "F64",
+            Self::F32(_) => "F32",
+            Self::F16(_) => "F16",
+            Self::Bf16(_) => "BF16",
+            Self::I8(_) => "I8",
+            Self::U8(_) => "U8",
+        }
+    }
+}
+
+/// Elements in the weights file, or in a copy where the file has them at an odd address.
+#[derive(Debug)]
+pub(crate) enum Stored<T> {
+    InFile(Range<usize>),
+    Copied(Vec<T>),
+}
+
+impl<T: AnyBitPattern> Stored<T> {
+    /// The elements; `file` is the file that they were loaded from.
+    pub(crate) fn get<'a>(&'a self, file: &'a [u8]) -> &'a [T] {
+        match self {
+            Self::InFile(range) => bytemuck::cast_slice(&file[range.clone()]),
+            Self::Copied(values) => values,
+        }
+    }
+}
+
+/// One factor for each token id, indexed by the id (not by the row).
+///
+/// The variant decides in which precision products and sums are formed, as in numpy.
+#[derive(Debug)]
+pub(crate) enum TokenWeights {
+    /// Rows are averaged as they are.
+    None,
+    /// `f32` products and sums.
+    Single(Vec<f32>),
+    /// Stored as F16: with a table of at most 16 bits numpy rounds each product to F16.
+    Half(Vec<f32>),
+    /// `f64` products and sums.
+    Double(Vec<f64>),
+}
+
+impl TokenWeights {
+    /// What the weights are called in descriptions of a model.
+    pub(crate) fn type_name(&self) -> Option<&'static str> {
+        match self {
+            Self::None => None,
+            Self::Single(_) => Some("F32"),
+            Self::Half(_) => Some("F16"),
+            Self::Double(_) => Some("F64"),
+        }
+    }
+}
+
+impl Weights {
+    /// Reads and checks the weights file for a tokenizer with ids below `vocabulary`.
+    pub(crate) fn load(
+        file: &BundleFile,
+        layout: Layout,
+        vocabulary: usize,
+    ) -> Result<Self, LoadError> {
+        let tensors =
+            SafeTensors::deserialize(&file.bytes).map_err(|source| LoadError::Safetensors {
+                path: file.path.clone(),
+                bytes: file.bytes.len(),
+                source,
+            })?;
+        let reader = Reader { file, tensors: &tensors };
+
+        let (table_name, table) = reader.table(layout)?;
+        let [rows, dim] = *table.shape() else {
+            return Err(reader.shape_error(&table_name, "[rows, dim]", &table));
+        };
+        if dim == 0 || rows == 0 {
+            return Err(reader.shape_error(&table_name, "[rows, dim], neither of them 0", &table));
+        }
+        let elements = reader.elements(&table_name, &table)?;
+
+        let mapping = reader.mapping(rows, vocabulary)?;
+        if mapping.is_none() && rows < vocabulary {
+            let path = file.path.clone();
+            return Err(LoadError::TooFewRows {
+                path,
+                tensor: table_name,
+                expected: vocabulary,
+                found: rows,
+            });
+        }
+        let token_weights = reader.token_weights(vocabulary)?;
+        Ok(Self { elements, rows, dim, token_weights, mapping, table_name })
+    }
+
+    /// The row of the table that holds token `id`.
+    pub(crate) fn row_of(&self, id: u32) -> usize {
+        self.mapping.as_ref().map_or(id, |mapping| mapping[id as usize]) as usize
+    }
+}
+
+/// The parsed header together with the file that it came from, for messages.
+struct Reader<'a> {
+    file: &'a BundleFile,
+    tensors: &'a SafeTensors<'a>,
+}
+
+impl<'a> Reader<'a> {
+    fn table(&self, layout: Layout) -> Result<(String, TensorView<'a>), LoadError> {
+        let own_name = match layout {
+            Layout::Native => "embeddings",
+            Layout::SentenceTransformers | Layout::SentenceTransformersNested => "embedding.weight",
+        };
+        for name in [own_name].into_iter().chain(TABLE_NAMES) {
+            if let Ok(table) = self.tensors.tensor(name) {
+                return Ok((name.to_owned(), table));
+            }
+        }
+        let mut found: Vec<String> = self.tensors.names().into_iter().map(str::to_owned).collect();
+        found.sort();
+        Err(LoadError::NotStatic { path: self.file.path.clone(), found })
+    }
+
+    fn elements(&self, name: &str, table: &TensorView<'_>) -> Result<Elements, LoadError> {
+        Ok(match table.dtype() {
+            Dtype::F64 => Elements::F64(self.stored(table, f64::from_le_bytes)),
+            Dtype::F32 => Elements::F32(self.stored(table, f32::from_le_bytes)),
+            Dtype::F16 => Elements::F16(self.stored(table, u16::from_le_bytes)),
+            Dtype::BF16 => Elements::Bf16(self.stored(table, u16::from_le_bytes)),
+            Dtype::I8 => Elements::I8(self.stored(table, i8::from_le_bytes)),
+            Dtype::U8 => Elements::U8(self.stored(table, u8::from_le_bytes)),
+            _ => return Err(self.type_error(name, "F64, F32, F16, BF16, I8, U8", table)),
+        })
+    }
+
+    /// Leaves a tensor in the file if it can be read there as it is, and copies it otherwise.
+    fn stored<T: AnyBitPattern, const N: usize>(
+        &self,
+        tensor: &TensorView<'_>,
+        read: fn([u8; N]) -> T,
+    ) -> Stored<T> {
+        let readable_in_place =
+            cfg!(target_endian = "little") && bytemuck::try_cast_slice::<u8, T>(tensor.data()).is_ok();
+        if readable_in_place {
+            // The tensor's bytes are a part of the file's bytes: their distance is the offset.
+            let start = tensor.data().as_ptr().addr() - self.file.bytes.as_ptr().addr();
+            Stored::InFile(start..start + tensor.data().len())
+        } else {
+            Stored::Copied(convert(tensor, read))
+        }
+    }
+
+    fn mapping(&self, rows: usize, vocabulary: usize) -> Result<Option<Vec<u32>>, LoadError> {
+        const NAME: &str = "mapping";
+        const TYPES: &str = "I8, I16, I32, I64, U8, U16, U32, U64";
+        let Ok(tensor) = self.tensors.tensor(NAME) else { return Ok(None) };
+        self.check_vector(NAME, &tensor, vocabulary)?;
+        let entries: Vec<i128> = match tensor.dtype() {
+            Dtype::I8 => convert(&tensor, |bytes| i8::from_le_bytes(bytes).into()),
+            Dtype::I16 => convert(&tensor, |bytes| i16::from_le_bytes(bytes).into()),
+            Dtype::I32 => convert(&tensor, |bytes| i32::from_le_bytes(bytes).into()),
+            Dtype::I64 => convert(&tensor, |bytes| i64::from_le_bytes(bytes).into()),
+            Dtype::U8 => convert(&tensor, |bytes| u8::from_le_bytes(bytes).into()),
+            Dtype::U16 => convert(&tensor, |bytes| u16::from_le_bytes(bytes).into()),
+            Dtype::U32 => convert(&tensor, |bytes| u32::from_le_bytes(bytes).into()),
+            Dtype::U64 => convert(&tensor, |bytes| u64::from_le_bytes(bytes).into()),
+            _ => return Err(self.type_error(NAME, TYPES, &tensor)),
+        };
+        let row = |(index, &found): (usize, &i128)| match u32::try_from(found) {
+            Ok(row) if (row as usize) < rows => Ok(row),
+            _ => Err(LoadError::MappingEntry { path: self.file.path.clone(), index, rows, found }),
+        };
+        entries.iter().enumerate().map(row).collect::<Result<_, _>>().map(Some)
+    }
+
+    fn token_weights(&self, vocabulary: usize) -> Result<TokenWeights, LoadError> {
+        const NAME: &str = "weights";
+        const TYPES: &str = "F64, F32, F16, BF16";
+        let Ok(tensor) = self.tensors.tensor(NAME) else { return Ok(TokenWeights::None) };
+        self.check_vector(NAME, &tensor, vocabulary)?;
+        Ok(match tensor.dtype() {
+            Dtype::F64 => TokenWeights::Double(convert(&tensor, f64::from_le_bytes)),
+            Dtype::F32 => TokenWeights::Single(convert(&tensor, f32::from_le_bytes)),
+            Dtype::F16 => {
+                TokenWeights::Half(convert(&tensor, |bytes| f16::from_le_bytes(bytes).to_f32()))
+            }
+            Dtype::BF16 => {
+                TokenWeights::Single(convert(&tensor, |bytes| bf16::from_le_bytes(bytes).to_f32()))
+            }
+            _ => return Err(self.type_error(NAME, TYPES, &tensor)),
+        })
+    }
+
+    /// A tensor with exactly one entry for each token id.
+    fn check_vector(
+        &self,
+        name: &str,
+        tensor: &TensorView<'_>,
+        vocabulary: usize,
+    ) -> Result<(), LoadError> {
+        match *tensor.shape() {
+            [found] if found == vocabulary => Ok(()),
+            [found] => Err(LoadError::TensorLength {
+                path: self.file.path.clone(),
+                tensor: name.to_owned(),
+                expected: vocabulary,
+                found,
+            }),
+            _ => Err(self.shape_error(name, "[tokens]", tensor)),
+        }
+    }
+
+    fn shape_error(
+        &self,
+        name: &str,
+        expected: &'static str,
+        tensor: &TensorView<'_>,
+    ) -> LoadError {
+        LoadError::TensorShape {
+            path: self.file.path.clone(),
+            tensor: name.to_owned(),
+            expected,
+            found: tensor.shape().to_vec(),
+        }
+    }
+
+    fn type_error(
+        &self,
+        name: &str,
+        expected: &'static str,
+        tensor: &TensorView<'_>,
+    ) -> LoadError {
+        LoadError::TensorType {
+            path: self.file.path.clone(),
+            tensor: name.to_owned(),
+            expected,
+            found: format!("{:?}", tensor.dtype()),
+        }
+    }
+}
+
+/// Reads little-endian elements one by one, whatever their alignment.
+fn convert<T, const N: usize>(tensor: &TensorView<'_>, read: impl Fn([u8; N]) -> T) -> Vec<T> {
+    let (elements, rest) = tensor.data().as_chunks::<N>();
+    debug_assert!(rest.is_empty(), "the parser checked the size against shape and type");
+    elements.iter().map(|&bytes| read(bytes)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+
+    use super::*;
+    use crate::bytes::Bytes;
+
+    /// A file with one F32 table whose data starts at `8 + header_length`.
+    fn file_with_header_length(header_length: usize) -> BundleFile {
+        let mut header = r#"{"embeddings":{"dtype":"F32","shape":[2,1],"data_offsets":[0,8]}}"#.to_owned();
+        while header.len() < header_length {
+            header.push(' ');
+        }
+        let mut bytes = (header.len() as u64).to_le_bytes().to_vec();
+        bytes.extend(header.as_bytes());
+        bytes.extend(1.5f32.to_le_bytes());
+        bytes.extend((-2.0f32).to_le_bytes());
+        BundleFile { path: PathBuf::from("m"), bytes: Bytes::Owned(bytes) }
+    }
+
+    #[test]
+    fn a_table_at_an_odd_address_is_copied_and_reads_the_same() -> Result<(), LoadError> {
+        let mut copied = 0;
+        for header_length in 72..76 {
+            let file = file_with_header_length(header_length);
+            let weights = Weights::load(&file, Layout::Native, 2)?;
+            let Elements::F32(stored) = &weights.elements else { panic!("the table is F32") };
+            assert_eq!(stored.get(&file.bytes), [1.5, -2.0]);
+            copied += usize::from(matches!(stored, Stored::Copied(_)));
+        }
+        assert_eq!(copied, 3, "three of four addresses are odd for a 4-byte element");
+        Ok(())
+    }
+
+    #[test]
+    fn more_rows_than_ids_are_fine() -> Result<(), LoadError> {
+        let weights = Weights::load(&file_with_header_length(72), Layout::SentenceTransformers, 1)?;
+        assert_eq!((weights.rows, weights.dim, weights.table_name.as_str()), (2, 1, "embeddings"));
+        Ok(())
+    }
+}

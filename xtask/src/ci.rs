@@ -1,0 +1,109 @@
+//! `cargo xtask ci`: every check, in the order in which failures are cheapest.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Instant;
+
+use anyhow::{Context as _, Result};
+
+/// How to run the checks.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// Go on after a failed check
+    #[arg(long)]
+    keep_going: bool,
+}
+
+/// One check: what it is for, and the arguments of cargo.
+struct Check {
+    name: &'static str,
+    arguments: &'static [&'static str],
+    /// Value of RUSTDOCFLAGS.
+    rustdoc_flags: &'static str,
+}
+
+const fn check(name: &'static str, arguments: &'static [&'static str]) -> Check {
+    Check { name, arguments, rustdoc_flags: "" }
+}
+
+const CLIPPY: &[&str] =
+    &["clippy", "--workspace", "--all-targets", "--locked", "--quiet", "--", "-D", "warnings"];
+
+const CHECKS: &[Check] = &[
+    check("formatting", &["fmt", "--all", "--check"]),
+    check("lints", CLIPPY),
+    check("core alone", &["check", "--locked", "--quiet", "-p", "embed-core"]),
+    check(
+        "model2vec without features",
+        &["check", "--locked", "--quiet", "-p", "embed-model2vec", "--no-default-features"],
+    ),
+    check(
+        "model2vec with default features",
+        &["check", "--locked", "--quiet", "-p", "embed-model2vec"],
+    ),
+    check(
+        "model2vec with the hub alone",
+        &["check", "--locked", "--quiet", "-p", "embed-model2vec", "--no-default-features", "--features", "hub"],
+    ),
+    check(
+        "model2vec with the default model alone",
+        &[
+            "check",
+            "--locked",
+            "--quiet",
+            "-p",
+            "embed-model2vec",
+            "--no-default-features",
+            "--features",
+            "default-model",
+        ],
+    ),
+    Check {
+        name: "documentation",
+        arguments: &["doc", "--workspace", "--no-deps", "--locked", "--quiet"],
+        rustdoc_flags: "-D warnings",
+    },
+    check("tests", &["test", "--workspace", "--locked"]),
+];
+
+pub(crate) fn run(args: &Args) -> Result<bool> {
+    let mut failed = Vec::new();
+    for check in CHECKS {
+        println!("== {}: cargo {}", check.name, check.arguments.join(" "));
+        let started = now();
+        let mut cargo = Command::new(env!("CARGO"));
+        cargo.args(check.arguments).current_dir(workspace_folder());
+        if !check.rustdoc_flags.is_empty() {
+            cargo.env("RUSTDOCFLAGS", check.rustdoc_flags);
+        }
+        let status = cargo.status().context("starting cargo")?;
+        println!("== {}: {status}, {:.0?}", check.name, started.elapsed());
+        if !status.success() {
+            failed.push(check.name);
+            if !args.keep_going {
+                break;
+            }
+        }
+    }
+    if failed.is_empty() {
+        println!("== all {} checks passed", CHECKS.len());
+    } else {
+        println!("== failed: {}", failed.join(", "));
+    }
+    Ok(failed.is_empty())
+}
+
+fn now() -> Instant {
+    Instant::now()
+}
+
+/// The root of the workspace.
+pub(crate) fn workspace_folder() -> &'static Path {
+    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
+}
+
+/// Where build products go.
+pub(crate) fn target_folder() -> PathBuf {
+    std::env::var_os("CARGO_TARGET_DIR")
+        .map_or_else(|| workspace_folder().join("target"), PathBuf::from)
+}

@@ -1,0 +1,44 @@
+//! The project's own tasks: `cargo xtask TASK`. One task a file.
+#![expect(clippy::print_stdout, clippy::print_stderr, reason = "a developer's tool prints its results")]
+
+mod ci;
+mod parity;
+mod tidy;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// Tasks of the project.
+#[derive(Parser)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask")]
+struct Cli {
+    #[command(subcommand)]
+    task: Task,
+}
+
+#[derive(Subcommand)]
+enum Task {
+    /// Proves the batched forward equal to the sequential reference, to the padded one, and to Python
+    Parity(parity::Args),
+    /// Runs every check of the project: formatting, lints, docs, features, tests
+    Ci(ci::Args),
+    /// Checks what compilers do not: crate edges, licenses, documents, blanks
+    Tidy,
+}
+
+fn main() -> ExitCode {
+    let done = match Cli::parse().task {
+        Task::Parity(args) => parity::run(&args),
+        Task::Ci(args) => ci::run(&args),
+        Task::Tidy => tidy::run(),
+    };
+    match done {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
