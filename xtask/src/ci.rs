@@ -43,7 +43,16 @@ const CHECKS: &[Check] = &[
     ),
     check(
         "model2vec with the hub alone",
-        &["check", "--locked", "--quiet", "-p", "embed-model2vec", "--no-default-features", "--features", "hub"],
+        &[
+            "check",
+            "--locked",
+            "--quiet",
+            "-p",
+            "embed-model2vec",
+            "--no-default-features",
+            "--features",
+            "hub",
+        ],
     ),
     check(
         "model2vec with the default model alone",

@@ -1,5 +1,9 @@
 //! The project's own tasks: `cargo xtask TASK`. One task a file.
-#![expect(clippy::print_stdout, clippy::print_stderr, reason = "a developer's tool prints its results")]
+#![expect(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a developer's tool prints its results"
+)]
 
 mod ci;
 mod parity;

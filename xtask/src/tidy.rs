@@ -1,3 +1,5 @@
 //! x
 use anyhow::Result;
-pub(crate) fn run() -> Result<bool> { Ok(true) }
+pub(crate) fn run() -> Result<bool> {
+    Ok(true)
+}

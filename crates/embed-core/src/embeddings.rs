@@ -89,7 +89,10 @@ mod tests {
 
     #[test]
     fn a_ragged_buffer_is_refused() {
-        assert!(matches!(Embeddings::new(vec![0.0; 7], 3), Err(Error::Shape { values: 7, dim: 3 })));
+        assert!(matches!(
+            Embeddings::new(vec![0.0; 7], 3),
+            Err(Error::Shape { values: 7, dim: 3 })
+        ));
         assert!(matches!(Embeddings::new(Vec::new(), 0), Err(Error::Shape { values: 0, dim: 0 })));
     }
 }

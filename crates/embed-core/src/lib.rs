@@ -41,4 +41,6 @@ pub use chunks::forward_chunk_ranges;
 pub use embedder::{Embedder, Input, RowInfo, Tokens};
 pub use embeddings::Embeddings;
 pub use error::Error;
-pub use options::{EncodeOptions, MaxLength, NormGuard, Normalize, Overflow, Precut, UnknownTokens};
+pub use options::{
+    EncodeOptions, MaxLength, NormGuard, Normalize, Overflow, Precut, UnknownTokens,
+};

@@ -239,7 +239,10 @@ pub(crate) fn find_layout(folder: &Path) -> Result<Layout, Vec<Attempt>> {
     let mut attempts = Vec::new();
     match fs::metadata(folder) {
         Err(error) => {
-            return Err(vec![Attempt { place: folder.display().to_string(), reason: error.to_string() }]);
+            return Err(vec![Attempt {
+                place: folder.display().to_string(),
+                reason: error.to_string(),
+            }]);
         }
         Ok(metadata) if !metadata.is_dir() => {
             let reason = "expected a folder, found a file".to_owned();

@@ -23,7 +23,10 @@ impl Bytes {
     /// Maps a file into memory. The file must not be empty: an empty range cannot be mapped.
     pub(crate) fn map(path: &Path) -> io::Result<Self> {
         let file = File::open(path)?;
-        #[expect(unsafe_code, reason = "mapping a file is unsafe by nature; see the SAFETY comment")]
+        #[expect(
+            unsafe_code,
+            reason = "mapping a file is unsafe by nature; see the SAFETY comment"
+        )]
         // SAFETY: the mapping is read-only and private to this value. That nobody shortens or
         // rewrites the file meanwhile cannot be enforced; it is the documented condition of loading
         // a model from disk (module docs above and `Bundle::open`).

@@ -103,7 +103,10 @@ mod tests {
     #[track_caller]
     fn check(config: &str, modules: Option<&str>, max_length: Option<usize>, normalize: bool) {
         let read = read(config, modules).expect("a valid configuration");
-        assert_eq!((read.max_length.map(NonZeroUsize::get), read.normalize), (max_length, normalize));
+        assert_eq!(
+            (read.max_length.map(NonZeroUsize::get), read.normalize),
+            (max_length, normalize)
+        );
     }
 
     #[track_caller]

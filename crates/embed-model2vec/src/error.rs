@@ -213,7 +213,8 @@ fn list(attempts: &[Attempt]) -> String {
 /// The first few names, and how many more there are.
 fn shorten(names: &[String]) -> String {
     const SHOWN: usize = 6;
-    let mut text = names.iter().take(SHOWN).map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
+    let mut text =
+        names.iter().take(SHOWN).map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
     if names.is_empty() {
         text.push_str("none");
     } else if names.len() > SHOWN {
@@ -228,12 +229,14 @@ mod tests {
 
     #[test]
     fn a_missing_model_names_every_place_and_reason() {
-        let attempt = |place: &str, reason: &str| Attempt { place: place.into(), reason: reason.into() };
+        let attempt =
+            |place: &str, reason: &str| Attempt { place: place.into(), reason: reason.into() };
         let error = LoadError::NotFound {
             wanted: "x".into(),
             attempts: vec![attempt("x/config.json", "not found"), attempt("y", "a directory")],
         };
-        let expected = "no model found for \"x\"; looked for:\n  x/config.json: not found\n  y: a directory";
+        let expected =
+            "no model found for \"x\"; looked for:\n  x/config.json: not found\n  y: a directory";
         assert_eq!(error.to_string(), expected);
     }
 

@@ -49,7 +49,8 @@ mod tokenizer;
 mod weights;
 
 #[cfg(feature = "hub")]
-pub mod hub { //! x
+pub mod hub {
+    //! x
 }
 #[cfg(feature = "candle")]
 pub mod padded;

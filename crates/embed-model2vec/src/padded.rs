@@ -6,6 +6,7 @@
 //! into pieces of at most [`MAX_ROWS`] rows and [`MAX_GATHERED_BYTES`].
 //!
 //! Sums are formed in another order than in the batched forward: rows agree to rounding, not in bits.
+//! A model whose table or weights are F64 is computed in `f64` where the device can (Metal cannot).
 
 use std::num::NonZeroUsize;
 
@@ -16,7 +17,7 @@ use embed_core::{Embeddings, EncodeOptions, Error, Input, NormGuard, forward_chu
 use crate::StaticModel;
 use crate::forward::push_input;
 use crate::kernels::{self, Bags};
-use crate::weights::TokenWeights;
+use crate::weights::{Elements, TokenWeights};
 
 /// Rows of one forward.
 pub const MAX_ROWS: NonZeroUsize = NonZeroUsize::new(16).expect("not zero");
@@ -31,8 +32,10 @@ pub struct PaddedForward<'m> {
     table: Embedding,
     /// Row of each id, `[tokens]` u32.
     mapping: Option<Tensor>,
-    /// Factor of each id, `[tokens, 1]` f32.
+    /// Factor of each id, `[tokens, 1]`.
     weights: Option<Embedding>,
+    /// Precision of products and sums.
+    dtype: DType,
     device: Device,
 }
 
@@ -59,34 +62,45 @@ pub enum PaddedError {
 }
 
 impl<'m> PaddedForward<'m> {
-    /// Copies the table to `device`, as `f32`.
+    /// Copies the table to `device`.
     ///
     /// # Errors
     ///
     /// [`PaddedError::Candle`] if the device refuses.
     pub fn new(model: &'m StaticModel, device: &Device) -> Result<Self, PaddedError> {
         let weights = model.weights();
-        let rows = kernels::rows_as_f32(weights, model.weights_file());
-        let table = Tensor::from_vec(rows, (weights.rows, weights.dim), device)?;
+        let double = matches!(weights.elements, Elements::F64(_))
+            || matches!(weights.token_weights, TokenWeights::Double(_));
+        let dtype = if double && !device.is_metal() { DType::F64 } else { DType::F32 };
+
+        let rows = kernels::rows_as_f64(weights, model.weights_file());
+        let table = Tensor::from_vec(rows, (weights.rows, weights.dim), &Device::Cpu)?;
         let mapping = match &weights.mapping {
             Some(mapping) => Some(Tensor::from_slice(mapping, mapping.len(), device)?),
             None => None,
         };
-        let factors = match &weights.token_weights {
+        let factors: Option<Vec<f64>> = match &weights.token_weights {
             TokenWeights::None => None,
             TokenWeights::Single(factors) | TokenWeights::Half(factors) => {
-                Some(Tensor::from_slice(factors, (factors.len(), 1), device)?)
+                Some(factors.iter().map(|&factor| factor.into()).collect())
             }
-            TokenWeights::Double(factors) => {
-                let factors = Tensor::from_slice(factors, (factors.len(), 1), device)?;
-                Some(factors.to_dtype(DType::F32)?)
+            TokenWeights::Double(factors) => Some(factors.clone()),
+        };
+        let to_device = |tensor: &Tensor| tensor.to_dtype(dtype)?.to_device(device);
+        let weights_table = match factors {
+            Some(factors) => {
+                let count = factors.len();
+                let factors = Tensor::from_vec(factors, (count, 1), &Device::Cpu)?;
+                Some(Embedding::new(to_device(&factors)?, 1))
             }
+            None => None,
         };
         Ok(Self {
             model,
-            table: Embedding::new(table, weights.dim),
+            table: Embedding::new(to_device(&table)?, weights.dim),
             mapping,
-            weights: factors.map(|factors| Embedding::new(factors, 1)),
+            weights: weights_table,
+            dtype,
             device: device.clone(),
         })
     }
@@ -125,16 +139,17 @@ impl<'m> PaddedForward<'m> {
 
     /// How many of `bags` (at least one, unless that one is too large) fit into one forward.
     fn rows_that_fit(&self, text: usize, bags: &[&[u32]]) -> Result<usize, PaddedError> {
-        let row_bytes = self.model.weights().dim * size_of::<f32>();
+        let row_bytes = self.model.weights().dim * self.dtype.size_in_bytes();
         let bytes = |count: usize| {
             let longest = bags[..count].iter().map(|bag| bag.len()).max().unwrap_or(0);
             count * longest * row_bytes
         };
         let limit = MAX_GATHERED_BYTES;
-        (1..=bags.len())
-            .rev()
-            .find(|&count| bytes(count) <= limit)
-            .ok_or(PaddedError::TooLarge { text, bytes: bytes(1), limit })
+        (1..=bags.len()).rev().find(|&count| bytes(count) <= limit).ok_or(PaddedError::TooLarge {
+            text,
+            bytes: bytes(1),
+            limit,
+        })
     }
 
     /// One padded forward: `[batch, longest]` ids to `[batch, columns]`.
@@ -154,7 +169,7 @@ impl<'m> PaddedForward<'m> {
         for bag in bags {
             ids.extend_from_slice(bag);
             ids.resize(ids.len() + longest - bag.len(), 0);
-            mask.extend((0..longest).map(|position| f32::from(u8::from(position < bag.len()))));
+            mask.extend((0..longest).map(|position| u8::from(position < bag.len())));
         }
         let ids = Tensor::from_vec(ids, batch * longest, &self.device)?;
         let mask = Tensor::from_vec(mask, (batch, longest, 1), &self.device)?;
@@ -168,10 +183,10 @@ impl<'m> PaddedForward<'m> {
             rows = rows.broadcast_mul(&weights.forward(&ids)?.reshape((batch, longest, 1))?)?;
         }
         // A padded position must not count even where its row is not finite: choose, do not multiply.
-        let counted = mask.broadcast_as(rows.shape())?.ne(0f32)?;
+        let counted = mask.broadcast_as(rows.shape())?;
         let rows = counted.where_cond(&rows, &rows.zeros_like()?)?;
-        let counts = mask.sum(1)?.maximum(1f32)?;
-        let means = rows.sum(1)?.broadcast_div(&counts)?;
+        let counts = mask.to_dtype(self.dtype)?.sum(1)?.maximum(1f64)?;
+        let means = rows.sum(1)?.broadcast_div(&counts)?.to_dtype(DType::F32)?;
         if !self.model.normalizes(options) {
             return Ok(means);
         }

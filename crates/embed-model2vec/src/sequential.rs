@@ -87,9 +87,10 @@ impl<'m> Sequential<'m> {
             (Some(limit), Precut::MedianLength) => text.chars().take(limit * self.median).collect(),
             _ => text.to_owned(),
         };
-        let encoding = self.tokenizer.encode(text, false).map_err(|source| {
-            Error::backend(TokenizerRefused(source.to_string()))
-        })?;
+        let encoding = self
+            .tokenizer
+            .encode(text, false)
+            .map_err(|source| Error::backend(TokenizerRefused(source.to_string())))?;
         let mut ids = encoding.get_ids().to_vec();
         if let Some(limit) = max_length {
             ids.truncate(limit);
@@ -121,7 +122,11 @@ impl<'m> Sequential<'m> {
             let divisor = match options.norm_guard {
                 NormGuard::AddTiny => length + 1e-32,
                 NormGuard::ClampTiny => {
-                    if length < 1e-12 { 1e-12 } else { length }
+                    if length < 1e-12 {
+                        1e-12
+                    } else {
+                        length
+                    }
                 }
             };
             for value in &mut row {
@@ -131,7 +136,10 @@ impl<'m> Sequential<'m> {
         Ok(row)
     }
 
-    #[expect(clippy::cast_possible_truncation, reason = "values are rounded to the precision of the rules")]
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "values are rounded to the precision of the rules"
+    )]
     fn mean(&self, ids: &[u32], column: usize) -> f32 {
         if ids.is_empty() {
             return 0.0;
@@ -191,7 +199,9 @@ impl<'m> Sequential<'m> {
     fn weight(&self, id: u32) -> f64 {
         match &self.model.weights().token_weights {
             TokenWeights::None => 1.0,
-            TokenWeights::Single(factors) | TokenWeights::Half(factors) => factors[id as usize].into(),
+            TokenWeights::Single(factors) | TokenWeights::Half(factors) => {
+                factors[id as usize].into()
+            }
             TokenWeights::Double(factors) => factors[id as usize],
         }
     }

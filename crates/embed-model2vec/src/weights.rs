@@ -108,12 +108,9 @@ impl Weights {
         layout: Layout,
         vocabulary: usize,
     ) -> Result<Self, LoadError> {
-        let tensors =
-            SafeTensors::deserialize(&file.bytes).map_err(|source| LoadError::Safetensors {
-                path: file.path.clone(),
-                bytes: file.bytes.len(),
-                source,
-            })?;
+        let tensors = SafeTensors::deserialize(&file.bytes).map_err(|source| {
+            LoadError::Safetensors { path: file.path.clone(), bytes: file.bytes.len(), source }
+        })?;
         let reader = Reader { file, tensors: &tensors };
 
         let (table_name, table) = reader.table(layout)?;
@@ -185,8 +182,8 @@ impl<'a> Reader<'a> {
         tensor: &TensorView<'_>,
         read: fn([u8; N]) -> T,
     ) -> Stored<T> {
-        let readable_in_place =
-            cfg!(target_endian = "little") && bytemuck::try_cast_slice::<u8, T>(tensor.data()).is_ok();
+        let readable_in_place = cfg!(target_endian = "little")
+            && bytemuck::try_cast_slice::<u8, T>(tensor.data()).is_ok();
         if readable_in_place {
             // The tensor's bytes are a part of the file's bytes: their distance is the offset.
             let start = tensor.data().as_ptr().addr() - self.file.bytes.as_ptr().addr();
@@ -270,12 +267,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn type_error(
-        &self,
-        name: &str,
-        expected: &'static str,
-        tensor: &TensorView<'_>,
-    ) -> LoadError {
+    fn type_error(&self, name: &str, expected: &'static str, tensor: &TensorView<'_>) -> LoadError {
         LoadError::TensorType {
             path: self.file.path.clone(),
             tensor: name.to_owned(),
@@ -301,7 +293,8 @@ mod tests {
 
     /// A file with one F32 table whose data starts at `8 + header_length`.
     fn file_with_header_length(header_length: usize) -> BundleFile {
-        let mut header = r#"{"embeddings":{"dtype":"F32","shape":[2,1],"data_offsets":[0,8]}}"#.to_owned();
+        let mut header =
+            r#"{"embeddings":{"dtype":"F32","shape":[2,1],"data_offsets":[0,8]}}"#.to_owned();
         while header.len() < header_length {
             header.push(' ');
         }

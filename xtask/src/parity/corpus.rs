@@ -23,17 +23,68 @@ impl Random {
 }
 
 const WORDS: &[&str] = &[
-    "the", "of", "search", "memory", "Embedding", "tokenization", "quick", "brown", "fox", "running",
-    "unbelievable", "naïve", "Café", "über", "İstanbul", "ΣΊΣΥΦΟΣ", "straße", "ﬁne", "don't", "e.g.",
-    "3.14159", "2026-01-31", "C++", "foo_bar", "http://example.org/a?b=c", "user@example.org", "[PAD]",
-    "[UNK]", "[CLS]", "[unk]", "[MASK]", "##ing", "▁", "<pad>", "<unk>", "GPT-4", "x", "I", "東京",
-    "日本語", "한국어", "テスト", "ไทย", "हिन्दी", "العربية", "עברית", "русский", "ελληνικά", "𠀀",
-    "𫝀", "😀", "👩‍👩‍👧", "🇩🇪", "e\u{301}", "\u{1100}\u{1161}", "q̣̇",
+    "the",
+    "of",
+    "search",
+    "memory",
+    "Embedding",
+    "tokenization",
+    "quick",
+    "brown",
+    "fox",
+    "running",
+    "unbelievable",
+    "naïve",
+    "Café",
+    "über",
+    "İstanbul",
+    "ΣΊΣΥΦΟΣ",
+    "straße",
+    "ﬁne",
+    "don't",
+    "e.g.",
+    "3.14159",
+    "2026-01-31",
+    "C++",
+    "foo_bar",
+    "http://example.org/a?b=c",
+    "user@example.org",
+    "[PAD]",
+    "[UNK]",
+    "[CLS]",
+    "[unk]",
+    "[MASK]",
+    "##ing",
+    "▁",
+    "<pad>",
+    "<unk>",
+    "GPT-4",
+    "x",
+    "I",
+    "東京",
+    "日本語",
+    "한국어",
+    "テスト",
+    "ไทย",
+    "हिन्दी",
+    "العربية",
+    "עברית",
+    "русский",
+    "ελληνικά",
+    "𠀀",
+    "𫝀",
+    "😀",
+    "👩‍👩‍👧",
+    "🇩🇪",
+    "e\u{301}",
+    "\u{1100}\u{1161}",
+    "q̣̇",
 ];
 
 const GLUE: &[&str] = &[
-    " ", " ", " ", " ", " ", "  ", "\t", "\n", "\r\n", "\u{a0}", "\u{2028}", "\u{3000}", "\u{200b}",
-    "\u{ad}", "", "-", ", ", ". ", "!", "…", "\u{fffd}", "\u{0}", "\u{1f}", "\u{7f}", "\u{e000}",
+    " ", " ", " ", " ", " ", "  ", "\t", "\n", "\r\n", "\u{a0}", "\u{2028}", "\u{3000}",
+    "\u{200b}", "\u{ad}", "", "-", ", ", ". ", "!", "…", "\u{fffd}", "\u{0}", "\u{1f}", "\u{7f}",
+    "\u{e000}",
 ];
 
 /// `count` texts: first the fixed edges, then random mixtures.
@@ -53,9 +104,10 @@ pub(super) fn generate(count: usize, seed: u64) -> Vec<String> {
 }
 
 fn edges() -> Vec<String> {
-    let mut texts: Vec<String> = ["", " ", "\n\t ", "[UNK]", "[UNK] [UNK]", "\u{0}", "\u{fffd}", "a"]
-        .map(str::to_owned)
-        .into();
+    let mut texts: Vec<String> =
+        ["", " ", "\n\t ", "[UNK]", "[UNK] [UNK]", "\u{0}", "\u{fffd}", "a"]
+            .map(str::to_owned)
+            .into();
     for length in [99, 100, 101, 1000] {
         texts.push("a".repeat(length));
         texts.push("é".repeat(length));

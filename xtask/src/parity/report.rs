@@ -9,6 +9,9 @@ use half::f16;
 /// Largest difference of a normalized value from the reference.
 const NORMALIZED_TOLERANCE: f64 = 3e-6;
 
+/// The distance of neighboring F16 values from 0.5 to 1.
+const HALF_ULP_BELOW_ONE: f64 = 1.0 / 2048.0;
+
 /// How close two rows have to be.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Rule {
@@ -20,6 +23,9 @@ pub(super) enum Rule {
     HalfUlps(u32),
     /// Every value within 3e-6.
     Normalized,
+    /// Every value of a normalized row within one F16 unit in the last place of values up to 1: Python
+    /// rounds to F16 before it normalizes and once more after.
+    NormalizedHalf,
     /// Every value within `2 * tokens * epsilon * mean|x|`: rounding of a sum in another order.
     SumOrder,
 }
@@ -73,7 +79,9 @@ impl Line {
         let delta = ours
             .iter()
             .zip(reference)
-            .map(|(a, b)| if a.to_bits() == b.to_bits() { 0.0 } else { (f64::from(*a) - f64::from(*b)).abs() })
+            .map(|(a, b)| {
+                if a.to_bits() == b.to_bits() { 0.0 } else { (f64::from(*a) - f64::from(*b)).abs() }
+            })
             .fold(0.0, nan_max);
         self.max_delta = nan_max(self.max_delta, delta);
         let equal = match self.rule {
@@ -88,6 +96,7 @@ impl Line {
                 ours.iter().zip(reference).all(|(a, b)| half_ulps(*a, *b) <= limit)
             }
             Rule::Normalized => delta <= NORMALIZED_TOLERANCE,
+            Rule::NormalizedHalf => delta <= HALF_ULP_BELOW_ONE,
             Rule::SumOrder => delta <= bound,
         };
         if !close {
@@ -144,7 +153,8 @@ impl Report {
     /// Prints the table and says whether everything passed.
     pub(super) fn print(&self) -> bool {
         let mut text = format!("{}\n\n", self.heading);
-        let head = ["comparison", "texts", "id mismatches", "max |delta|", "bit-equal rows", "must be"];
+        let head =
+            ["comparison", "texts", "id mismatches", "max |delta|", "bit-equal rows", "must be"];
         let rows: Vec<[String; 6]> = self.lines.iter().map(cells).collect();
         let width = |column: usize| {
             rows.iter().map(|row| row[column].len()).chain([head[column].len()]).max().unwrap_or(0)
@@ -163,7 +173,11 @@ impl Report {
         }
         for line in &self.lines {
             if let Some(failure) = &line.first_failure {
-                let _ = writeln!(text, "\n  {}: {} failures, first: {failure}", line.name, line.failures);
+                let _ = writeln!(
+                    text,
+                    "\n  {}: {} failures, first: {failure}",
+                    line.name, line.failures
+                );
             } else if line.texts == 0 {
                 let _ = writeln!(text, "\n  {}: nothing was compared", line.name);
             }
@@ -182,6 +196,7 @@ fn cells(line: &Line) -> [String; 6] {
         Rule::HalfUlps(0) => "equal F16 bits".to_owned(),
         Rule::HalfUlps(limit) => format!("within {limit} F16 ulp"),
         Rule::Normalized => format!("within {NORMALIZED_TOLERANCE:e}"),
+        Rule::NormalizedHalf => format!("within {HALF_ULP_BELOW_ONE:.2e}"),
         Rule::SumOrder => "within 2 n eps mean|x|".to_owned(),
     };
     let mismatches = line.id_mismatches.map_or_else(|| "-".to_owned(), |count| count.to_string());

@@ -92,8 +92,8 @@ pub(crate) fn pool(
     scalar::pool(weights, &file.bytes, bags, columns, out);
 }
 
-/// The whole table as `f32`, `[rows, dim]`: without weights and mapping.
+/// The whole table, `[rows, dim]`, without weights and mapping.
 #[cfg(feature = "candle")]
-pub(crate) fn rows_as_f32(weights: &Weights, file: &BundleFile) -> Vec<f32> {
-    scalar::rows_as_f32(&weights.elements, &file.bytes)
+pub(crate) fn rows_as_f64(weights: &Weights, file: &BundleFile) -> Vec<f64> {
+    scalar::rows_as_f64(&weights.elements, &file.bytes)
 }

@@ -85,9 +85,33 @@ mod tests {
     /// `np.add.reduce(x * x)`, as bits.
     #[test]
     fn sums_equal_numpys_at_every_branch() {
-        let cases: &[(u16, u32)] = &[(0, 0x00000000), (1, 0x00000000), (7, 0x42dc3852), (8, 0x42dd3334), (9, 0x42e3ae15), (63, 0x45326f34), (64, 0x4534ea3d), (100, 0x45eaa401), (127, 0x464e6d3d), (128, 0x46515c00), (129, 0x4654c828), (136, 0x4671e265), (255, 0x47977a7a), (256, 0x4799109a), (257, 0x479ac6ae), (384, 0x48679dd0), (513, 0x490261a3), (768, 0x49ceba56), (1000, 0x4a5e3df3), (1024, 0x4a6e1cf8)];
+        let cases: &[(u16, u32)] = &[
+            (0, 0x00000000),
+            (1, 0x00000000),
+            (7, 0x42dc3852),
+            (8, 0x42dd3334),
+            (9, 0x42e3ae15),
+            (63, 0x45326f34),
+            (64, 0x4534ea3d),
+            (100, 0x45eaa401),
+            (127, 0x464e6d3d),
+            (128, 0x46515c00),
+            (129, 0x4654c828),
+            (136, 0x4671e265),
+            (255, 0x47977a7a),
+            (256, 0x4799109a),
+            (257, 0x479ac6ae),
+            (384, 0x48679dd0),
+            (513, 0x490261a3),
+            (768, 0x49ceba56),
+            (1000, 0x4a5e3df3),
+            (1024, 0x4a6e1cf8),
+        ];
         for &(n, bits) in cases {
-            #[expect(clippy::cast_possible_truncation, reason = "numpy's astype rounds in the same way")]
+            #[expect(
+                clippy::cast_possible_truncation,
+                reason = "numpy's astype rounds in the same way"
+            )]
             let values: Vec<f32> =
                 (0..n).map(|i| (f64::from(i % 7) + 0.1 * f64::from(i)) as f32).collect();
             assert_eq!(pairwise_sum_of_squares(&values).to_bits(), bits, "{n} values");

@@ -13,13 +13,7 @@ use half::{bf16, f16};
 use super::Bags;
 use crate::weights::{Elements, TokenWeights, Weights};
 
-pub(super) fn pool(
-    weights: &Weights,
-    file: &[u8],
-    bags: &Bags,
-    columns: usize,
-    out: &mut [f32],
-) {
+pub(super) fn pool(weights: &Weights, file: &[u8], bags: &Bags, columns: usize, out: &mut [f32]) {
     let job = Job { weights, bags, columns, out };
     match &weights.elements {
         Elements::F64(table) => job.double(table.get(file), |element| element),
@@ -33,18 +27,17 @@ pub(super) fn pool(
     }
 }
 
-/// Every element of a table as `f32`.
+/// Every element of a table as `f64`, which holds each of the types exactly.
 #[cfg(feature = "candle")]
-#[expect(clippy::cast_possible_truncation, reason = "an F64 table is rounded for devices without f64")]
-pub(super) fn rows_as_f32(elements: &Elements, file: &[u8]) -> Vec<f32> {
+pub(super) fn rows_as_f64(elements: &Elements, file: &[u8]) -> Vec<f64> {
     match elements {
-        Elements::F64(table) => table.get(file).iter().map(|&element| element as f32).collect(),
-        Elements::F32(table) => table.get(file).to_vec(),
+        Elements::F64(table) => table.get(file).to_vec(),
+        Elements::F32(table) => table.get(file).iter().map(|&element| element.into()).collect(),
         Elements::F16(table) => {
-            table.get(file).iter().map(|&bits| f16::from_bits(bits).to_f32()).collect()
+            table.get(file).iter().map(|&bits| f16::from_bits(bits).into()).collect()
         }
         Elements::Bf16(table) => {
-            table.get(file).iter().map(|&bits| bf16::from_bits(bits).to_f32()).collect()
+            table.get(file).iter().map(|&bits| bf16::from_bits(bits).into()).collect()
         }
         Elements::I8(table) => table.get(file).iter().map(|&element| element.into()).collect(),
         Elements::U8(table) => table.get(file).iter().map(|&element| element.into()).collect(),
@@ -158,7 +151,10 @@ impl Accumulate for f64 {
 
     /// numpy divides by the count as `f64`, also for `f32` sums. For counts below 2^24 an `f32`
     /// division would give the same bits.
-    #[expect(clippy::cast_possible_truncation, reason = "rounding to f32 is the result's precision")]
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "rounding to f32 is the result's precision"
+    )]
     fn mean(self, count: usize) -> f32 {
         (self / count as f64) as f32
     }
@@ -182,8 +178,19 @@ mod tests {
     use super::*;
     use crate::weights::Stored;
 
-    fn weights(elements: Elements, token_weights: TokenWeights, mapping: Option<Vec<u32>>) -> Weights {
-        Weights { elements, rows: 3, dim: 2, token_weights, mapping, table_name: "embeddings".into() }
+    fn weights(
+        elements: Elements,
+        token_weights: TokenWeights,
+        mapping: Option<Vec<u32>>,
+    ) -> Weights {
+        Weights {
+            elements,
+            rows: 3,
+            dim: 2,
+            token_weights,
+            mapping,
+            table_name: "embeddings".into(),
+        }
     }
 
     #[track_caller]
@@ -214,7 +221,12 @@ mod tests {
     fn weights_belong_to_ids_and_the_mapping_to_rows() {
         let factors = TokenWeights::Single(vec![1.0, 10.0, 100.0]);
         let mapped = weights(f32_table(), factors, Some(vec![2, 0, 0]));
-        check(&mapped, &[&[0], &[1], &[2], &[0, 1]], 2, &[5.0, 7.0, 10.0, 20.0, 100.0, 200.0, 7.5, 13.5]);
+        check(
+            &mapped,
+            &[&[0], &[1], &[2], &[0, 1]],
+            2,
+            &[5.0, 7.0, 10.0, 20.0, 100.0, 200.0, 7.5, 13.5],
+        );
     }
 
     #[test]

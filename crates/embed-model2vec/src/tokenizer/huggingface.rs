@@ -39,7 +39,12 @@ impl HuggingFace {
             true => Some(missing_unknown::supply(&mut tokenizer, size)?),
             false => None,
         };
-        let facts = Vocabulary { size, unk_id: unknown.id, median_chars: median(&mut lengths), file_max_length };
+        let facts = Vocabulary {
+            size,
+            unk_id: unknown.id,
+            median_chars: median(&mut lengths),
+            file_max_length,
+        };
         Ok((Self { tokenizer, placeholder }, facts))
     }
 
