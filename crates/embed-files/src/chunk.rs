@@ -241,10 +241,11 @@ impl<R: Read> Chunker<R> {
 
 /// Where a window ends whose characters would end at `hard_end`.
 fn soft_end(text: &str, hard_end: usize, window: Window) -> usize {
-    // Late enough for the next window to begin after this one did.
-    let earliest_char = (window.size.get() / 2).max(window.overlap) + 1;
-    let earliest = text.char_indices().nth(earliest_char).map_or(hard_end, |(at, _)| at);
-    let Some(late) = text.get(earliest.min(hard_end)..hard_end) else { return hard_end };
+    // Late enough for the next window to begin after this one did: a window that ends after the
+    // character with this index has more characters than are repeated.
+    let earliest_char = (window.size.get() / 2).max(window.overlap);
+    let Some((earliest, _)) = text.char_indices().nth(earliest_char) else { return hard_end };
+    let late = &text[earliest..hard_end];
     let after = |found: Option<(usize, char)>| {
         found.map(|(at, character)| hard_end - late.len() + at + character.len_utf8())
     };
@@ -262,10 +263,7 @@ fn overlap_len(text: &str, overlap: usize) -> usize {
     let repeated = &text[start..];
     let inside_word = !text[..start].ends_with(char::is_whitespace);
     match repeated.find(char::is_whitespace) {
-        Some(at) if inside_word && !is_blank(&repeated[at..]) => {
-            let rest = &repeated[at..];
-            rest.trim_start().len()
-        }
+        Some(at) if inside_word => repeated[at..].trim_start().len(),
         _ => repeated.len(),
     }
 }

@@ -49,9 +49,7 @@ mod tokenizer;
 mod weights;
 
 #[cfg(feature = "hub")]
-pub mod hub {
-    //! x
-}
+pub mod hub;
 #[cfg(feature = "candle")]
 pub mod padded;
 

@@ -60,7 +60,7 @@ fn every_line_has_its_chunk_and_line_ends_are_not_text() {
 
 #[test]
 fn windows_end_at_lines_or_words_and_overlap_by_whole_words() {
-    check("one two three four five", "chars:10/0", &["one two ", "three four", " five"]);
+    check("one two three four five", "chars:10/0", &["one two ", "three ", "four five"]);
     check("one two three four five", "chars:10/4", &["one two ", "two three ", "four five"]);
     check("aaaa\nbbb ccc", "chars:8/0", &["aaaa\n", "bbb ccc"]);
     check("abcdefghij", "chars:4/1", &["abcd", "defg", "ghij"]);
