@@ -1,2 +1,18 @@
-//! x
-fn main() {}
+//! `embed`: texts and files to embedding vectors. Parse, run, print the error, exit.
+
+mod cli;
+mod commands;
+mod console;
+mod exit_code;
+mod interrupt;
+mod model;
+
+use std::process::ExitCode;
+
+use clap::Parser as _;
+
+fn main() -> ExitCode {
+    let cli = cli::Cli::parse();
+    let console = console::Console::new(&cli.global);
+    exit_code::of(commands::run(&cli, console))
+}

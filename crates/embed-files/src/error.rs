@@ -39,7 +39,9 @@ pub enum Error {
         chunk: u64,
     },
     /// A chunking that cannot be: see [`Chunking`](crate::Chunking).
-    #[error("{text:?} is not a chunking: expected none, line, chars:N or chars:N/OVERLAP with OVERLAP < N <= 1000000")]
+    #[error(
+        "{text:?} is not a chunking: expected none, line, chars:N or chars:N/OVERLAP with OVERLAP < N <= 1000000"
+    )]
     Chunking {
         /// What was given.
         text: String,

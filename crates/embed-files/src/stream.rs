@@ -142,7 +142,9 @@ impl<R: Read> TextStream<R> {
         let text = &self.text()[..length];
         let suggested = match self.encoding {
             Encoding::Utf8 => length,
-            Encoding::Utf16Le | Encoding::Utf16Be => text.chars().map(char::len_utf16).sum::<usize>() * 2,
+            Encoding::Utf16Le | Encoding::Utf16Be => {
+                text.chars().map(char::len_utf16).sum::<usize>() * 2
+            }
         };
         let inside = self.corrections.iter().take_while(|(offset, _)| *offset < length);
         let correction: isize = inside.map(|(_, correction)| correction).sum();

@@ -57,7 +57,8 @@ pub fn find(
     options: &WalkOptions,
 ) -> Result<Sources, Error> {
     let globs = compile_globs(&options.globs)?;
-    let outputs: Vec<PathBuf> = outputs.iter().filter_map(|path| fs::canonicalize(path).ok()).collect();
+    let outputs: Vec<PathBuf> =
+        outputs.iter().filter_map(|path| fs::canonicalize(path).ok()).collect();
     let mut walk = Walk { globs, outputs, options, paths: BTreeSet::new(), skipped: Vec::new() };
     for argument in arguments {
         walk.argument(argument);
@@ -137,7 +138,8 @@ impl Walk<'_> {
     fn entry(&mut self, entry: &ignore::DirEntry) {
         let Some(kind) = entry.file_type() else { return };
         let path = plain(entry.path());
-        let temporary = entry.file_name().as_encoded_bytes().starts_with(TEMPORARY_PREFIX.as_bytes());
+        let temporary =
+            entry.file_name().as_encoded_bytes().starts_with(TEMPORARY_PREFIX.as_bytes());
         if kind.is_dir() || temporary || self.globs.matched(&path, false).is_ignore() {
             return;
         }
@@ -162,7 +164,8 @@ impl Walk<'_> {
     }
 
     fn is_output(&self, path: &Path) -> bool {
-        !self.outputs.is_empty() && fs::canonicalize(path).is_ok_and(|path| self.outputs.contains(&path))
+        !self.outputs.is_empty()
+            && fs::canonicalize(path).is_ok_and(|path| self.outputs.contains(&path))
     }
 }
 
@@ -185,7 +188,9 @@ fn unreadable(path: &Path, error: io::Error) -> SkipReason {
 fn path_of(error: &ignore::Error) -> Option<PathBuf> {
     match error {
         ignore::Error::WithPath { path, .. } => Some(path.clone()),
-        ignore::Error::WithDepth { err, .. } | ignore::Error::WithLineNumber { err, .. } => path_of(err),
+        ignore::Error::WithDepth { err, .. } | ignore::Error::WithLineNumber { err, .. } => {
+            path_of(err)
+        }
         _ => None,
     }
 }
@@ -276,7 +281,9 @@ mod tests {
         };
         check(tree.path(), &[""], &globs(&["*.txt"]), &["a.txt", "a/b.txt"]);
         check(tree.path(), &[""], &globs(&["!*.txt"]), &["a/deep/c.md"]);
-        assert!(matches!(find(&[], &[], &globs(&["a[b"])), Err(Error::Glob { glob, .. }) if glob == "a[b"));
+        assert!(
+            matches!(find(&[], &[], &globs(&["a[b"])), Err(Error::Glob { glob, .. }) if glob == "a[b")
+        );
         Ok(())
     }
 
@@ -292,9 +299,17 @@ mod tests {
     fn an_output_is_never_its_own_input() -> Result<(), Box<dyn std::error::Error>> {
         let tree = tree()?;
         let output = tree.path().join("a/b.txt");
-        let found = find(&[tree.path().to_owned()], std::slice::from_ref(&output), &WalkOptions::default())?;
+        let found = find(
+            &[tree.path().to_owned()],
+            std::slice::from_ref(&output),
+            &WalkOptions::default(),
+        )?;
         assert_eq!((found.paths.len(), found.skipped.len()), (2, 0));
-        let named = find(std::slice::from_ref(&output), std::slice::from_ref(&output), &WalkOptions::default())?;
+        let named = find(
+            std::slice::from_ref(&output),
+            std::slice::from_ref(&output),
+            &WalkOptions::default(),
+        )?;
         assert!(matches!(named.skipped[0].reason, SkipReason::IsOutput));
         Ok(())
     }
@@ -307,7 +322,12 @@ mod tests {
         symlink("a.txt", tree.path().join("z-link"))?;
         symlink("nowhere", tree.path().join("z-broken"))?;
         symlink(".", tree.path().join("z-loop"))?;
-        check(tree.path(), &["", "z-link"], &WalkOptions::default(), &["a.txt", "a/b.txt", "a/deep/c.md", "z-link"]);
+        check(
+            tree.path(),
+            &["", "z-link"],
+            &WalkOptions::default(),
+            &["a.txt", "a/b.txt", "a/deep/c.md", "z-link"],
+        );
         let found = find(&[tree.path().to_owned()], &[], &WalkOptions::default())?;
         assert_eq!(found.skipped.len(), 1);
         assert!(matches!(found.skipped[0].reason, SkipReason::BrokenLink));

@@ -130,7 +130,7 @@ impl StaticModel {
             rows: self.weights.rows,
             table_name: self.weights.table_name.clone(),
             table_type: self.weights.elements.type_name(),
-            weights_type: self.weights.token_weights.type_name(),
+            weights_type: self.weights.factors.type_name(),
             mapped: self.weights.mapping.is_some(),
             tokenizer: self.tokenizer.path_name(),
             vocabulary: vocabulary.size,
@@ -150,6 +150,10 @@ impl StaticModel {
     }
 
     /// Looks at the row of every token for values that spoil embeddings.
+    ///
+    /// # Panics
+    ///
+    /// Never: token ids are `u32`.
     pub fn audit(&self) -> Audit {
         let mut audit = Audit::default();
         let mut row = vec![0.0; self.weights.dim];

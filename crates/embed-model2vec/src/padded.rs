@@ -70,7 +70,7 @@ impl<'m> PaddedForward<'m> {
     pub fn new(model: &'m StaticModel, device: &Device) -> Result<Self, PaddedError> {
         let weights = model.weights();
         let double = matches!(weights.elements, Elements::F64(_))
-            || matches!(weights.token_weights, TokenWeights::Double(_));
+            || matches!(weights.factors, TokenWeights::Double(_));
         let dtype = if double && !device.is_metal() { DType::F64 } else { DType::F32 };
 
         let rows = kernels::rows_as_f64(weights, model.weights_file());
@@ -79,7 +79,7 @@ impl<'m> PaddedForward<'m> {
             Some(mapping) => Some(Tensor::from_slice(mapping, mapping.len(), device)?),
             None => None,
         };
-        let factors: Option<Vec<f64>> = match &weights.token_weights {
+        let factors: Option<Vec<f64>> = match &weights.factors {
             TokenWeights::None => None,
             TokenWeights::Single(factors) | TokenWeights::Half(factors) => {
                 Some(factors.iter().map(|&factor| factor.into()).collect())

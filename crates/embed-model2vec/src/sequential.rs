@@ -66,7 +66,7 @@ impl<'m> Sequential<'m> {
         let median = match n {
             0 => 0,
             n if n % 2 == 1 => lengths[n / 2],
-            n => (lengths[n / 2 - 1] + lengths[n / 2]) / 2,
+            n => usize::midpoint(lengths[n / 2 - 1], lengths[n / 2]),
         };
         Ok(Self { model, tokenizer, unk_id, median, file_max_length })
     }
@@ -168,7 +168,7 @@ impl<'m> Sequential<'m> {
 
     fn precision(&self) -> Precision {
         let weights = self.model.weights();
-        match (&weights.elements, &weights.token_weights) {
+        match (&weights.elements, &weights.factors) {
             (Elements::F64(_), _) | (_, TokenWeights::Double(_)) => Precision::Double,
             (Elements::I8(_) | Elements::U8(_), TokenWeights::None) => Precision::Integer,
             (Elements::F16(_) | Elements::I8(_) | Elements::U8(_), TokenWeights::Half(_)) => {
@@ -197,7 +197,7 @@ impl<'m> Sequential<'m> {
     }
 
     fn weight(&self, id: u32) -> f64 {
-        match &self.model.weights().token_weights {
+        match &self.model.weights().factors {
             TokenWeights::None => 1.0,
             TokenWeights::Single(factors) | TokenWeights::Half(factors) => {
                 factors[id as usize].into()

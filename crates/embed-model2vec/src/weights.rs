@@ -25,7 +25,7 @@ pub(crate) struct Weights {
     pub(crate) elements: Elements,
     pub(crate) rows: usize,
     pub(crate) dim: usize,
-    pub(crate) token_weights: TokenWeights,
+    pub(crate) factors: TokenWeights,
     /// Row of each token id; `None` means that an id is its own row.
     pub(crate) mapping: Option<Vec<u32>>,
     /// Name of the table's tensor in the file.
@@ -132,8 +132,8 @@ impl Weights {
                 found: rows,
             });
         }
-        let token_weights = reader.token_weights(vocabulary)?;
-        Ok(Self { elements, rows, dim, token_weights, mapping, table_name })
+        let factors = reader.token_weights(vocabulary)?;
+        Ok(Self { elements, rows, dim, factors, mapping, table_name })
     }
 
     /// The row of the table that holds token `id`.

@@ -161,8 +161,8 @@ impl Report {
         };
         let mut push_row = |row: [&str; 6], verdict: &str| {
             let _ = write!(text, "  {:<1$}", row[0], width(0));
-            for column in 1..6 {
-                let _ = write!(text, "  {:>1$}", row[column], width(column));
+            for (column, cell) in row.iter().enumerate().skip(1) {
+                let _ = write!(text, "  {cell:>0$}", width(column));
             }
             let _ = writeln!(text, "  {verdict}");
         };

@@ -32,7 +32,8 @@ fn check(text: &str, chunking: &str, expected: &[&str]) {
 /// Bytes, lines and hash of a chunk of UTF-8 are those of its text.
 #[track_caller]
 fn check_spans(text: &str, chunk: &Chunk) {
-    let range = usize::try_from(chunk.bytes.start).expect("small")..usize::try_from(chunk.bytes.end).expect("small");
+    let range = usize::try_from(chunk.bytes.start).expect("small")
+        ..usize::try_from(chunk.bytes.end).expect("small");
     let whole = &text[range.clone()];
     assert!(whole.starts_with(&chunk.text));
     assert_eq!(chunk.clipped, whole.len() > chunk.text.len());
@@ -72,11 +73,24 @@ fn windows_end_at_lines_or_words_and_overlap_by_whole_words() {
 
 #[test]
 fn chunkings_that_cannot_be_are_refused() {
-    for text in ["", "lines", "chars", "chars:", "chars:0", "chars:5/5", "chars:-1", "chars:5/x", "chars:1000001"] {
+    for text in [
+        "",
+        "lines",
+        "chars",
+        "chars:",
+        "chars:0",
+        "chars:5/5",
+        "chars:-1",
+        "chars:5/x",
+        "chars:1000001",
+    ] {
         let error = text.parse::<Chunking>().expect_err("not a chunking");
         assert!(error.to_string().starts_with(&format!("{text:?} is not a chunking")));
     }
-    assert_eq!("chars:1500/200".parse::<Chunking>().ok(), Window::new(1500, 200).map(Chunking::Chars));
+    assert_eq!(
+        "chars:1500/200".parse::<Chunking>().ok(),
+        Window::new(1500, 200).map(Chunking::Chars)
+    );
 }
 
 #[test]
@@ -103,8 +117,11 @@ fn clipping_does_not_cut_a_character() {
 
 #[test]
 fn spans_are_in_the_original_bytes_of_utf16() {
-    let bytes: Vec<u8> =
-        [0xFEFF, 0x61, 0x0A].into_iter().chain("😀b".encode_utf16()).flat_map(u16::to_le_bytes).collect();
+    let bytes: Vec<u8> = [0xFEFF, 0x61, 0x0A]
+        .into_iter()
+        .chain("😀b".encode_utf16())
+        .flat_map(u16::to_le_bytes)
+        .collect();
     let found = chunks(&bytes, "line", 1000);
     assert_eq!((found[0].text.as_str(), found[0].bytes.clone()), ("a", 2..4));
     assert_eq!((found[1].text.as_str(), found[1].bytes.clone()), ("😀b", 6..12));

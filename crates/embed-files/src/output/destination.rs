@@ -40,16 +40,20 @@ pub struct Destination {
 
 #[derive(Debug)]
 enum Target {
-    Stdout(io::StdoutLock<'static>),
+    Stdout(BufWriter<io::StdoutLock<'static>>),
     /// A pipe or a device.
     Through(BufWriter<File>),
-    Replace { file: BufWriter<NamedTempFile>, temporaries: Temporaries },
+    Replace {
+        file: BufWriter<NamedTempFile>,
+        temporaries: Temporaries,
+    },
 }
 
 impl Destination {
     /// Standard output.
     pub fn stdout() -> Self {
-        Self { path: PathBuf::from("standard output"), target: Target::Stdout(io::stdout().lock()) }
+        let stdout = BufWriter::with_capacity(BUFFER_BYTES, io::stdout().lock());
+        Self { path: PathBuf::from("standard output"), target: Target::Stdout(stdout) }
     }
 
     /// A file that is replaced when the output is complete, or a pipe or device that is written through.
@@ -231,7 +235,8 @@ mod tests {
 
     #[test]
     fn a_folder_is_no_output() {
-        let error = Destination::create(Path::new("."), &Temporaries::default()).expect_err("a folder");
+        let error =
+            Destination::create(Path::new("."), &Temporaries::default()).expect_err("a folder");
         assert!(error.to_string().starts_with("cannot write"));
     }
 }

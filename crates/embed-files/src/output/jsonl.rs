@@ -5,6 +5,8 @@
 
 use std::path::Path;
 
+use embed_core::RowInfo;
+
 use super::{Destination, Row, RowWriter};
 use crate::error::Error;
 
@@ -36,6 +38,33 @@ impl RowWriter for JsonlWriter {
     fn finish(self: Box<Self>) -> Result<(), Error> {
         self.destination.commit()
     }
+}
+
+/// Writes one text of a list as a JSON line.
+///
+/// # Errors
+///
+/// [`Error::Write`].
+pub fn write_text_row(
+    destination: &mut Destination,
+    index: usize,
+    text: &str,
+    model_id: &str,
+    info: &RowInfo,
+    vector: &[f32],
+) -> Result<(), Error> {
+    let zero = vector.iter().all(|&value| value == 0.0);
+    let mut line = format!(
+        "{{\"index\":{index},\"text_hash\":\"{}\",\"model\":\"{model_id}\",\
+         \"tokens\":{},\"truncated\":{},\"zero\":{zero},\"vector\":",
+        blake3::hash(text.as_bytes()).to_hex(),
+        info.tokens,
+        info.truncated,
+    )
+    .into_bytes();
+    write_vector(&mut line, vector);
+    line.extend_from_slice(b"}\n");
+    destination.write(&line)
 }
 
 /// Writes everything about a row but the vector, without the closing brace.
@@ -76,7 +105,7 @@ fn write_path(line: &mut Vec<u8>, path: &Path) {
 }
 
 /// Writes a vector as a JSON array. The values must be finite.
-pub fn write_vector(line: &mut Vec<u8>, vector: &[f32]) {
+fn write_vector(line: &mut Vec<u8>, vector: &[f32]) {
     let mut buffer = zmij::Buffer::new();
     line.push(b'[');
     for (index, &value) in vector.iter().enumerate() {
@@ -128,7 +157,10 @@ mod tests {
     fn a_name_that_is_no_utf8_is_kept_in_bytes() {
         use std::os::unix::ffi::OsStrExt as _;
         let path = Path::new(OsStr::from_bytes(b"a\xFF"));
-        assert!(line(path, &[]).starts_with("{\"path\":\"a\u{fffd}\",\"path_bytes\":\"61ff\",\"chunk\""));
+        assert!(
+            line(path, &[])
+                .starts_with("{\"path\":\"a\u{fffd}\",\"path_bytes\":\"61ff\",\"chunk\"")
+        );
     }
 
     proptest! {

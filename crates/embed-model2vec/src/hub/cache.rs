@@ -13,7 +13,8 @@ use crate::error::Attempt;
 /// The folder of a cached revision, or why there is none.
 pub(super) fn snapshot(cache: &Path, name: &ModelName) -> Result<PathBuf, Attempt> {
     let repository = repository_folder(cache, name);
-    let fail = |place: &Path, reason: String| Attempt { place: place.display().to_string(), reason };
+    let fail =
+        |place: &Path, reason: String| Attempt { place: place.display().to_string(), reason };
     let commit = if is_commit(name.revision()) {
         name.revision().to_owned()
     } else {

@@ -69,7 +69,9 @@ impl FromStr for ModelName {
                 return Err(fail("a part is empty"));
             }
             if !part.chars().all(allowed) {
-                return Err(fail("only letters, digits, '-', '_' and '.' are allowed, and one slash"));
+                return Err(fail(
+                    "only letters, digits, '-', '_' and '.' are allowed, and one slash",
+                ));
             }
             if part.starts_with(['.', '-']) || part.contains("..") {
                 return Err(fail("a part begins with '.' or '-', or contains '..'"));
@@ -102,12 +104,16 @@ pub fn open(
     if Path::new(model).exists() {
         return Bundle::open(below(Path::new(model)));
     }
-    let not_local = Attempt { place: model.to_owned(), reason: "there is no such folder".to_owned() };
+    let not_local =
+        Attempt { place: model.to_owned(), reason: "there is no such folder".to_owned() };
     let name: ModelName = match model.parse() {
         Ok(name) => name,
         Err(error) => {
             let hub = Attempt { place: "Hugging Face hub".to_owned(), reason: error.to_string() };
-            return Err(LoadError::NotFound { wanted: model.to_owned(), attempts: vec![not_local, hub] });
+            return Err(LoadError::NotFound {
+                wanted: model.to_owned(),
+                attempts: vec![not_local, hub],
+            });
         }
     };
     find(&name, subfolder, settings, download).map_err(|error| match error {
@@ -139,7 +145,8 @@ fn find(
         Err(attempt) => attempts.push(attempt),
     }
     if settings.offline {
-        let reason = "not asked, because the network is off (--offline or HF_HUB_OFFLINE)".to_owned();
+        let reason =
+            "not asked, because the network is off (--offline or HF_HUB_OFFLINE)".to_owned();
         attempts.push(Attempt { place: settings.endpoint.clone(), reason });
         return Err(LoadError::NotFound { wanted: name.to_string(), attempts });
     }

@@ -100,7 +100,9 @@ mod tests {
 
     #[test]
     fn offline_takes_the_usual_words() {
-        for (value, offline) in [("1", true), ("TRUE", true), ("yes", true), ("0", false), ("", false)] {
+        for (value, offline) in
+            [("1", true), ("TRUE", true), ("yes", true), ("0", false), ("", false)]
+        {
             assert_eq!(settings(&[("HF_HUB_OFFLINE", value)]).offline, offline, "{value:?}");
         }
     }

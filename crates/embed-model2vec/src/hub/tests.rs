@@ -27,9 +27,10 @@ fn names_have_an_organization_and_maybe_a_revision() {
 
 #[test]
 fn names_that_could_leave_the_cache_are_refused() {
-    for text in
-        ["", "a", "/b", "a/", "a/b/c", "../b", "a/..", "./a", "a/b@", "a/b@../x", "a/b@x/", "a b/c", "a\\b/c", "a/b@a b"]
-    {
+    for text in [
+        "", "a", "/b", "a/", "a/b/c", "../b", "a/..", "./a", "a/b@", "a/b@../x", "a/b@x/", "a b/c",
+        "a\\b/c", "a/b@a b",
+    ] {
         assert!(matches!(text.parse::<ModelName>(), Err(LoadError::HubName { .. })), "{text:?}");
     }
 }
@@ -79,7 +80,8 @@ fn a_cached_model_is_opened_without_the_network() -> Result<(), Box<dyn std::err
 }
 
 #[test]
-fn subfolders_and_nested_layouts_are_found_in_the_cache() -> Result<(), Box<dyn std::error::Error>> {
+fn subfolders_and_nested_layouts_are_found_in_the_cache() -> Result<(), Box<dyn std::error::Error>>
+{
     let cache = tempfile::tempdir()?;
     let cache = cache.path();
     write_ref(cache, "main", COMMIT);
@@ -96,7 +98,8 @@ fn subfolders_and_nested_layouts_are_found_in_the_cache() -> Result<(), Box<dyn 
 fn offline_names_every_place_and_never_asks() -> Result<(), Box<dyn std::error::Error>> {
     let cache = tempfile::tempdir()?;
     let settings = settings(cache.path(), "http://127.0.0.1:1", true);
-    let error = open("org/model", None, &settings, &Never).expect_err("nothing is cached").to_string();
+    let error =
+        open("org/model", None, &settings, &Never).expect_err("nothing is cached").to_string();
     for part in [
         "no model found for \"org/model\"",
         "org/model: there is no such folder",
@@ -111,16 +114,19 @@ fn offline_names_every_place_and_never_asks() -> Result<(), Box<dyn std::error::
 #[test]
 fn what_is_no_name_is_looked_for_as_a_folder_only() {
     let settings = settings(Path::new("nowhere"), "http://127.0.0.1:1", false);
-    let error = open("no-such-folder", None, &settings, &Never).expect_err("nothing there").to_string();
+    let error =
+        open("no-such-folder", None, &settings, &Never).expect_err("nothing there").to_string();
     assert!(error.contains("no-such-folder: there is no such folder"), "{error}");
     assert!(error.contains("Hugging Face hub: \"no-such-folder\" is not a model name"), "{error}");
 }
 
+/// Paths and authorization headers, in order.
+type Requests = Vec<(String, Option<String>)>;
+
 /// The few routes of the hub that hf-hub uses, on a free port of this machine.
 struct Server {
     endpoint: String,
-    /// Request lines and authorization headers, in order.
-    requests: Arc<Mutex<Vec<(String, Option<String>)>>>,
+    requests: Arc<Mutex<Requests>>,
 }
 
 impl Server {
@@ -141,7 +147,7 @@ impl Server {
         Self { endpoint, requests }
     }
 
-    fn requested(&self) -> Vec<(String, Option<String>)> {
+    fn requested(&self) -> Requests {
         self.requests.lock().expect("no panic").clone()
     }
 }
@@ -150,7 +156,7 @@ fn answer(
     mut stream: TcpStream,
     files: &HashMap<String, String>,
     status: Option<&str>,
-    log: &Mutex<Vec<(String, Option<String>)>>,
+    log: &Mutex<Requests>,
 ) -> std::io::Result<()> {
     let mut reader = BufReader::new(stream.try_clone()?);
     let mut request = String::new();
@@ -165,7 +171,9 @@ fn answer(
         }
         let (name, value) = line.split_once(": ").unwrap_or((line, ""));
         match name.to_ascii_lowercase().as_str() {
-            "range" => range_end = value.rsplit('-').next().and_then(|end| end.parse::<usize>().ok()),
+            "range" => {
+                range_end = value.rsplit('-').next().and_then(|end| end.parse::<usize>().ok());
+            }
             "authorization" => authorization = Some(value.to_owned()),
             _ => {}
         }
@@ -203,9 +211,14 @@ fn a_missing_model_is_downloaded_once() -> Result<(), Box<dyn std::error::Error>
 
     let requests = server.requested();
     assert_eq!(requests[0].0, "/org/model/resolve/main/config.json");
-    assert!(requests.iter().all(|(_, authorization)| authorization.as_deref() == Some("Bearer secret")));
+    assert!(
+        requests.iter().all(|(_, authorization)| authorization.as_deref() == Some("Bearer secret"))
+    );
     let later: Vec<_> = requests.iter().filter(|(path, _)| !path.contains("config.json")).collect();
-    assert!(later.iter().all(|(path, _)| path.contains(COMMIT)), "one commit for all files: {later:?}");
+    assert!(
+        later.iter().all(|(path, _)| path.contains(COMMIT)),
+        "one commit for all files: {later:?}"
+    );
 
     let before = server.requested().len();
     open("org/model", None, &settings, &Never)?;
@@ -233,10 +246,14 @@ fn a_repository_without_a_model_lists_what_it_lacks() -> Result<(), Box<dyn std:
     let server = Server::start(&["README.md", "config.json"], None);
     let cache = tempfile::tempdir()?;
     let settings = settings(cache.path(), &server.endpoint, false);
-    let error = open("org/model", None, &settings, &HfHub::new(&settings, false)).expect_err("no model");
+    let error =
+        open("org/model", None, &settings, &HfHub::new(&settings, false)).expect_err("no model");
     let LoadError::NotFound { attempts, .. } = &error else { panic!("{error:?}") };
     let text = error.to_string();
-    assert!(text.contains("/tokenizer.json: org/model@main has no such file (model2vec layout)"), "{text}");
+    assert!(
+        text.contains("/tokenizer.json: org/model@main has no such file (model2vec layout)"),
+        "{text}"
+    );
     assert!(text.contains("config_sentence_transformers.json"), "{text}");
     assert_eq!(attempts.len(), 5, "the folder, the cache, and one file of each layout: {text}");
     Ok(())
@@ -247,7 +264,8 @@ fn a_refusal_of_the_server_is_a_download_error() -> Result<(), Box<dyn std::erro
     let server = Server::start(&[], Some("401 Unauthorized"));
     let cache = tempfile::tempdir()?;
     let settings = settings(cache.path(), &server.endpoint, false);
-    let error = open("org/model", None, &settings, &HfHub::new(&settings, false)).expect_err("refused");
+    let error =
+        open("org/model", None, &settings, &HfHub::new(&settings, false)).expect_err("refused");
     let LoadError::Download { file, source, .. } = &error else { panic!("{error:?}") };
     assert_eq!(file, "config.json");
     assert!(source.to_string().contains("401"), "{source}");
@@ -259,7 +277,8 @@ fn no_connection_is_a_download_error() -> Result<(), Box<dyn std::error::Error>>
     let cache = tempfile::tempdir()?;
     // Port 1 of this machine: nobody listens.
     let settings = settings(cache.path(), "http://127.0.0.1:1", false);
-    let error = open("org/model", None, &settings, &HfHub::new(&settings, false)).expect_err("no server");
+    let error =
+        open("org/model", None, &settings, &HfHub::new(&settings, false)).expect_err("no server");
     assert!(matches!(error, LoadError::Download { .. }), "{error:?}");
     Ok(())
 }

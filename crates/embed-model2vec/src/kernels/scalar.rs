@@ -55,7 +55,7 @@ struct Job<'a> {
 impl Job<'_> {
     /// Rows whose values are `f64`, or products that are.
     fn double<T: Copy>(self, table: &[T], read: impl Fn(T) -> f64) {
-        match &self.weights.token_weights {
+        match &self.weights.factors {
             TokenWeights::None => self.pool_bags::<f64, _>(table, |element, _| read(element)),
             TokenWeights::Single(factors) | TokenWeights::Half(factors) => self
                 .pool_bags::<f64, _>(table, |element, id| read(element) * f64::from(factors[id])),
@@ -67,7 +67,7 @@ impl Job<'_> {
 
     /// Rows of more than 16 bits, or of a type that numpy does not have.
     fn float<T: Copy>(self, table: &[T], read: impl Fn(T) -> f32) {
-        match &self.weights.token_weights {
+        match &self.weights.factors {
             TokenWeights::None => self.pool_bags::<f32, _>(table, |element, _| read(element)),
             TokenWeights::Single(factors) | TokenWeights::Half(factors) => {
                 self.pool_bags::<f32, _>(table, |element, id| read(element) * factors[id]);
@@ -78,7 +78,7 @@ impl Job<'_> {
 
     /// Rows of at most 16 bits, where F16 weights give F16 products.
     fn half_or_less<T: Copy>(self, table: &[T], read: impl Fn(T) -> f32) {
-        match &self.weights.token_weights {
+        match &self.weights.factors {
             TokenWeights::Half(factors) => self.pool_bags::<f32, _>(table, |element, id| {
                 f16::from_f32(read(element) * factors[id]).to_f32()
             }),
@@ -94,7 +94,7 @@ impl Job<'_> {
         i64: From<T>,
         f32: From<T>,
     {
-        match &self.weights.token_weights {
+        match &self.weights.factors {
             TokenWeights::None => self.pool_bags::<i64, _>(table, |element, _| i64::from(element)),
             _ => self.half_or_less(table, f32::from),
         }
@@ -178,19 +178,8 @@ mod tests {
     use super::*;
     use crate::weights::Stored;
 
-    fn weights(
-        elements: Elements,
-        token_weights: TokenWeights,
-        mapping: Option<Vec<u32>>,
-    ) -> Weights {
-        Weights {
-            elements,
-            rows: 3,
-            dim: 2,
-            token_weights,
-            mapping,
-            table_name: "embeddings".into(),
-        }
+    fn weights(elements: Elements, factors: TokenWeights, mapping: Option<Vec<u32>>) -> Weights {
+        Weights { elements, rows: 3, dim: 2, factors, mapping, table_name: "embeddings".into() }
     }
 
     #[track_caller]

@@ -35,9 +35,10 @@ impl HuggingFace {
         let mut lengths: Vec<usize> = entries.keys().map(|entry| entry.chars().count()).collect();
 
         let unknown = missing_unknown::find(&tokenizer)?;
-        let placeholder = match unknown.model_fails {
-            true => Some(missing_unknown::supply(&mut tokenizer, size)?),
-            false => None,
+        let placeholder = if unknown.model_fails {
+            Some(missing_unknown::supply(&mut tokenizer, size)?)
+        } else {
+            None
         };
         let facts = Vocabulary {
             size,

@@ -1,0 +1,218 @@
+//! What can be asked for on the command line.
+
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use embed_core::{EncodeOptions, MaxLength, Normalize};
+use embed_files::Chunking;
+
+/// Turns texts and files into embedding vectors, on this machine, without network.
+///
+/// The built-in model is English, 256 dimensions: text in other scripts is mostly unknown to it.
+///
+/// Exit codes: 0 done; 1 nothing to do; 2 wrong usage or a fatal error; 3 done, but some inputs were
+/// left out or cut (each is named); 130 interrupted.
+#[derive(Debug, Parser)]
+#[command(name = "embed", version, max_term_width = 100)]
+pub(crate) struct Cli {
+    #[command(flatten)]
+    pub(crate) global: GlobalArgs,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// Options of every command.
+#[derive(Args, Debug)]
+pub(crate) struct GlobalArgs {
+    /// Model: a folder, or ORG/NAME[@REVISION] on the Hugging Face hub [default: built in]
+    #[arg(long, global = true, value_name = "MODEL", help_heading = "Model")]
+    pub(crate) model: Option<String>,
+    /// Folder of the model within the model folder or repository
+    #[arg(long, global = true, value_name = "PATH", requires = "model", help_heading = "Model")]
+    pub(crate) subfolder: Option<String>,
+    /// Never use the network, not even for a model that is missing
+    #[arg(long, global = true, help_heading = "Model")]
+    pub(crate) offline: bool,
+    /// Rules for long and unknown text and for normalizing
+    #[arg(long, global = true, value_enum, default_value_t, help_heading = "Encoding")]
+    pub(crate) profile: Profile,
+    /// Tokens of a text that count: a number, or `none` [default: as the profile says]
+    #[arg(long, global = true, value_name = "N", value_parser = parse_max_length, help_heading = "Encoding")]
+    pub(crate) max_length: Option<MaxLength>,
+    /// Scale vectors to length 1: `--normalize`, `--normalize=no`, or `=model` for what the model says
+    #[arg(
+        long,
+        global = true,
+        value_enum,
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "yes",
+        value_name = "WHEN",
+        help_heading = "Encoding"
+    )]
+    pub(crate) normalize: Option<NormalizeArg>,
+    /// Print errors only
+    #[arg(short, long, global = true, conflicts_with = "verbose")]
+    pub(crate) quiet: bool,
+    /// Print how things were done
+    #[arg(short, long, global = true)]
+    pub(crate) verbose: bool,
+}
+
+impl GlobalArgs {
+    /// The options of encoding that the arguments ask for.
+    pub(crate) fn encode_options(&self) -> EncodeOptions {
+        let profile = match self.profile {
+            Profile::Model2vec => EncodeOptions::model2vec(),
+            Profile::Osaurus => EncodeOptions::osaurus(),
+            Profile::SentenceTransformers => EncodeOptions::sentence_transformers(),
+        };
+        let max_length = self.max_length.unwrap_or(profile.max_length);
+        let normalize = match self.normalize {
+            None => profile.normalize,
+            Some(NormalizeArg::Yes) => Normalize::Yes,
+            Some(NormalizeArg::No) => Normalize::No,
+            Some(NormalizeArg::Model) => Normalize::Model,
+        };
+        profile.with_max_length(max_length).with_normalize(normalize)
+    }
+}
+
+/// Presets of encoding.
+#[derive(Clone, Copy, Debug, Default, ValueEnum)]
+pub(crate) enum Profile {
+    /// As Python model2vec: 512 tokens unless the model says otherwise, unknown tokens left out
+    #[default]
+    Model2vec,
+    /// No limit on the length
+    Osaurus,
+    /// As sentence-transformers: unknown tokens count, a limit only if the tokenizer file has one
+    SentenceTransformers,
+}
+
+/// Whether to normalize.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum NormalizeArg {
+    Yes,
+    No,
+    Model,
+}
+
+fn parse_max_length(text: &str) -> Result<MaxLength, String> {
+    if text == "none" {
+        return Ok(MaxLength::Unlimited);
+    }
+    let limit = text.parse().map_err(|_| "expected a number of tokens (1 or more) or `none`")?;
+    Ok(MaxLength::Tokens(limit))
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Embed texts: one JSON line for each
+    Text(TextArgs),
+    /// Embed files and folders, cut into chunks: one JSON line for each chunk
+    Files(FilesArgs),
+    /// Cosine similarity of two texts, or a matrix of more
+    Similarity(SimilarityArgs),
+    /// What a model is, and whether it is sound
+    #[command(subcommand)]
+    Model(ModelCommand),
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct TextArgs {
+    /// The texts, as they are (for standard input: `embed files - --chunk none`)
+    #[arg(required = true, value_name = "TEXT")]
+    pub(crate) texts: Vec<String>,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct SimilarityArgs {
+    /// The texts, as they are
+    #[arg(required = true, num_args = 2.., value_name = "TEXT")]
+    pub(crate) texts: Vec<String>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum ModelCommand {
+    /// Print what a model is
+    Info(ModelArgs),
+    /// Check a model: files, identity, rows, and the batched forward against the reference
+    Verify(ModelArgs),
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct ModelArgs {
+    /// The model [default: the one of --model]
+    #[arg(value_name = "MODEL")]
+    pub(crate) model: Option<String>,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct FilesArgs {
+    /// Files, folders (with the rules of .gitignore and .ignore files), or `-` for standard input
+    #[arg(required = true, value_name = "PATH")]
+    pub(crate) paths: Vec<PathBuf>,
+    /// Write to this file, complete or not at all, instead of standard output
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+    /// Format of the output [default: by the extension of FILE, else jsonl]
+    #[arg(long, value_enum)]
+    pub(crate) format: Option<Format>,
+    /// How files are cut: `none`, `line` (each line, blank ones too), `chars:N/OVERLAP`
+    #[arg(long, default_value = "chars:1500/200", value_name = "HOW")]
+    pub(crate) chunk: Chunking,
+    /// Of a text larger than this, embed only the beginning
+    #[arg(long, value_name = "BYTES", default_value = "1048576")]
+    pub(crate) max_text_bytes: NonZeroUsize,
+    /// Take hidden files too
+    #[arg(long)]
+    pub(crate) hidden: bool,
+    /// Take files that .gitignore and .ignore exclude
+    #[arg(long)]
+    pub(crate) no_ignore: bool,
+    /// Take only files in folders that match GLOB, or with `!GLOB`, that do not
+    #[arg(short, long, value_name = "GLOB")]
+    pub(crate) glob: Vec<String>,
+    /// Write what was left out, and why, to this file as JSON lines
+    #[arg(long, value_name = "FILE")]
+    pub(crate) report: Option<PathBuf>,
+}
+
+/// Formats of rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Format {
+    /// One JSON object a line
+    Jsonl,
+    /// A NumPy array, with FILE.ids.jsonl beside it
+    Npy,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory as _;
+
+    #[test]
+    fn the_definition_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn arguments_override_the_profile() {
+        let options = |arguments: &[&str]| {
+            let all = ["embed", "text", "x"].iter().chain(arguments);
+            Cli::try_parse_from(all).expect("valid arguments").global.encode_options()
+        };
+        assert_eq!(options(&[]), EncodeOptions::model2vec());
+        assert_eq!(options(&["--profile", "osaurus"]), EncodeOptions::osaurus());
+        let limited = options(&["--profile", "osaurus", "--max-length", "3", "--normalize"]);
+        assert_eq!(limited.max_length, MaxLength::Tokens(NonZeroUsize::new(3).expect("not zero")));
+        assert_eq!(
+            (limited.normalize, limited.norm_guard),
+            (Normalize::Yes, EncodeOptions::osaurus().norm_guard)
+        );
+        assert_eq!(options(&["--max-length=none", "--normalize=no"]).normalize, Normalize::No);
+    }
+}

@@ -1,0 +1,57 @@
+//! `embed similarity`: how close texts are.
+
+use anyhow::Result;
+use embed_core::Embedder as _;
+use embed_files::output::Destination;
+
+use crate::cli::{GlobalArgs, SimilarityArgs};
+use crate::console::Console;
+use crate::exit_code::Outcome;
+use crate::model;
+
+/// Prints one number for two texts, and for more a matrix with tabs between columns.
+pub(crate) fn run(args: &SimilarityArgs, global: &GlobalArgs, console: Console) -> Result<Outcome> {
+    let model = model::open(None, global, console)?;
+    let texts: Vec<&str> = args.texts.iter().map(String::as_str).collect();
+    let rows = model.embed_with(&texts, &global.encode_options())?;
+    for (row, text) in rows.rows().zip(&texts) {
+        if row.iter().all(|&value| value == 0.0) {
+            console.warn(&format!(
+                "the model knows nothing of {text:?}: its similarity to anything is 0"
+            ));
+        }
+    }
+    let mut out = Destination::stdout();
+    if let [_, _] = texts.as_slice() {
+        out.write(format!("{:.6}\n", cosine(rows.row(0), rows.row(1))).as_bytes())?;
+    } else {
+        for a in rows.rows() {
+            let line: Vec<String> = rows.rows().map(|b| format!("{:.6}", cosine(a, b))).collect();
+            out.write((line.join("\t") + "\n").as_bytes())?;
+        }
+    }
+    out.commit()?;
+    Ok(Outcome::Done)
+}
+
+/// Cosine of the angle between two vectors; 0 if one of them is zero.
+fn cosine(a: &[f32], b: &[f32]) -> f64 {
+    let dot = |a: &[f32], b: &[f32]| -> f64 {
+        a.iter().zip(b).map(|(&a, &b)| f64::from(a) * f64::from(b)).sum()
+    };
+    let norms = (dot(a, a) * dot(b, b)).sqrt();
+    if norms == 0.0 { 0.0 } else { dot(a, b) / norms }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_cosine_does_not_depend_on_lengths() {
+        assert_eq!(cosine(&[3.0, 0.0], &[7.0, 0.0]), 1.0);
+        assert_eq!(cosine(&[1.0, 0.0], &[0.0, 2.0]), 0.0);
+        assert_eq!(cosine(&[1.0, 0.0], &[-2.0, 0.0]), -1.0);
+        assert_eq!(cosine(&[0.0, 0.0], &[1.0, 1.0]), 0.0);
+    }
+}
