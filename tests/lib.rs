@@ -1,1 +1,1 @@
-//! x
+//! Tests of flows that cross crates: see `it/`.

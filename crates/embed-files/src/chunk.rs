@@ -210,7 +210,9 @@ impl<R: Read> Chunker<R> {
             return Ok(None);
         }
         let Some((hard_end, _)) = text.char_indices().nth(size) else {
-            let chunk = self.chunk(text.len());
+            let length = text.len();
+            let chunk = self.chunk(length);
+            self.stream.consume(length);
             self.finished = true;
             return Ok(Some(chunk));
         };

@@ -261,7 +261,10 @@ pub(crate) fn find_layout(folder: &Path) -> Result<Layout, Vec<Attempt>> {
         }
         attempts.extend(missing.into_iter().map(|(name, error)| Attempt {
             place: folder.join(name).display().to_string(),
-            reason: format!("{error} ({layout} layout)"),
+            reason: match error.kind() {
+                io::ErrorKind::NotFound => format!("no such file ({layout} layout)"),
+                _ => format!("{error} ({layout} layout)"),
+            },
         }));
     }
     Err(attempts)

@@ -24,9 +24,9 @@ pub(crate) fn run(cli: &Cli, console: Console) -> Result<Outcome> {
 fn warn_if_unknown(rows: u64, zero_rows: u64, tokens: u64, unknown_tokens: u64, console: Console) {
     if zero_rows * 10 > rows || unknown_tokens * 2 > tokens {
         console.warn(&format!(
-            "the model does not know much of this text: {zero_rows} of {rows} vectors are zero, \
-             {unknown_tokens} of {tokens} tokens are unknown. The built-in model is English; a \
-             multilingual one can be chosen with --model"
+            "{zero_rows} of {rows} vectors are zero and {unknown_tokens} of {tokens} tokens are unknown: \
+             the model knows little of this text, unless it is blank. The built-in model is English; \
+             choose a multilingual one with --model"
         ));
     }
 }

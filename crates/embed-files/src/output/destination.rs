@@ -83,7 +83,8 @@ impl Destination {
         // As an ordinary new file, or as the file that is replaced.
         #[cfg(unix)]
         builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
-        let file = builder.tempfile_in(folder).map_err(fail)?;
+        // Only the kind of the error: its text would name the temporary file.
+        let file = builder.tempfile_in(folder).map_err(|error| fail(error.kind().into()))?;
         temporaries.lock().push(file.path().to_owned());
         if let Some(metadata) = existing {
             file.as_file().set_permissions(metadata.permissions()).map_err(fail)?;
