@@ -69,7 +69,7 @@ impl Destination {
         if existing.as_ref().is_some_and(fs::Metadata::is_dir) {
             return Err(fail(io::ErrorKind::IsADirectory.into()));
         }
-        if existing.as_ref().is_some_and(|metadata| !metadata.is_file()) {
+        if Self::is_written_through(&place) {
             let file = OpenOptions::new().write(true).open(&place).map_err(fail)?;
             let target = Target::Through(BufWriter::with_capacity(BUFFER_BYTES, file));
             return Ok(Self { path: path.to_owned(), target });
@@ -99,9 +99,10 @@ impl Destination {
         &self.path
     }
 
-    /// Whether [`overwrite_start`](Self::overwrite_start) can work.
-    pub fn is_seekable(&self) -> bool {
-        matches!(self.target, Target::Replace { .. })
+    /// Whether `path` is a pipe or a device: [`create`](Self::create) writes it through, and opening a
+    /// pipe waits for a reader.
+    pub fn is_written_through(path: &Path) -> bool {
+        fs::metadata(path).is_ok_and(|metadata| !metadata.is_file() && !metadata.is_dir())
     }
 
     /// Writes bytes at the end.

@@ -37,10 +37,10 @@ impl NpyWriter {
         model_id: &str,
         temporaries: &Temporaries,
     ) -> Result<Self, Error> {
-        let mut array = Destination::create(path, temporaries)?;
-        if !array.is_seekable() {
+        if Destination::is_written_through(path) {
             return Err(Error::NotSeekable { path: path.to_owned() });
         }
+        let mut array = Destination::create(path, temporaries)?;
         let ids = Destination::create(&Self::ids_path(path), temporaries)?;
         array.write(&header(0, dim))?;
         Ok(Self { array, ids, model_id: model_id.to_owned(), dim, rows: 0, buffer: Vec::new() })

@@ -1,0 +1,6 @@
+//! The program from outside: exit code, standard output and standard error together.
+
+mod command;
+mod files;
+mod model;
+mod text;
