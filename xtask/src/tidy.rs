@@ -145,8 +145,7 @@ fn licenses(metadata: &Value) -> Result<Vec<String>> {
         });
         let name = package["name"].as_str().unwrap_or_default();
         if !allowed && !EXCEPTIONS.contains(&(name, license)) {
-            problems
-                .push(format!("{name} {}: license {license:?}", package["version"]));
+            problems.push(format!("{name} {}: license {license:?}", package["version"]));
         }
     }
     Ok(problems)
