@@ -25,7 +25,7 @@ pub(crate) struct Cli {
 /// Options of every command.
 #[derive(Args, Debug)]
 pub(crate) struct GlobalArgs {
-    /// Model: a folder, or ORG/NAME[@REVISION] on the Hugging Face hub [default: built in]
+    /// Model: a folder, or `ORG/NAME` or `ORG/NAME@REVISION` on the Hugging Face hub [default: built in]
     #[arg(long, global = true, value_name = "MODEL", help_heading = "Model")]
     pub(crate) model: Option<String>,
     /// Folder of the model within the model folder or repository
