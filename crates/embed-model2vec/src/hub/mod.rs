@@ -15,7 +15,7 @@ mod download;
 mod settings;
 
 use std::fmt;
-use std::path::Path;
+use std::path::{Component, Path, PathBuf};
 use std::str::FromStr;
 
 use crate::bundle::{Bundle, Layout, MODULES, find_layout};
@@ -100,9 +100,8 @@ pub fn open(
     settings: &Settings,
     download: &dyn Download,
 ) -> Result<Bundle, LoadError> {
-    let below = |folder: &Path| subfolder.map_or_else(|| folder.to_owned(), |sub| folder.join(sub));
     if Path::new(model).exists() {
-        return Bundle::open(below(Path::new(model)));
+        return Bundle::open(below(Path::new(model), subfolder));
     }
     let not_local =
         Attempt { place: model.to_owned(), reason: "there is no such folder".to_owned() };
@@ -132,11 +131,16 @@ fn find(
     settings: &Settings,
     download: &dyn Download,
 ) -> Result<Bundle, LoadError> {
-    let below = |folder: &Path| subfolder.map_or_else(|| folder.to_owned(), |sub| folder.join(sub));
+    // Within a repository only: the path becomes one below the cache.
+    let inside = |part| matches!(part, Component::Normal(_));
+    if let Some(outside) = subfolder.filter(|sub| !Path::new(sub).components().all(inside)) {
+        let reason = "a subfolder is a relative path without '..'";
+        return Err(LoadError::HubName { name: format!("{}/{outside}", name.repository), reason });
+    }
     let mut attempts = Vec::new();
     match cache::snapshot(&settings.cache, name) {
         Ok(snapshot) => {
-            let folder = below(&snapshot);
+            let folder = below(&snapshot, subfolder);
             match find_layout(&folder) {
                 Ok(layout) => return Bundle::open_layout(&folder, layout, name.to_string()),
                 Err(missing) => attempts.extend(missing),
@@ -159,7 +163,11 @@ fn find(
     }
 }
 
-type Fetched = Result<(std::path::PathBuf, Layout), Vec<Attempt>>;
+fn below(folder: &Path, subfolder: Option<&str>) -> PathBuf {
+    subfolder.map_or_else(|| folder.to_owned(), |subfolder| folder.join(subfolder))
+}
+
+type Fetched = Result<(PathBuf, Layout), Vec<Attempt>>;
 
 /// Downloads the first complete layout. The inner error lists what the repository does not have.
 fn fetch(
@@ -174,7 +182,7 @@ fn fetch(
     };
     // The first file decides on the commit; the branch may move while we fetch the others.
     let mut pinned = name.clone();
-    let mut get = |file: &str| -> Result<Option<std::path::PathBuf>, LoadError> {
+    let mut get = |file: &str| -> Result<Option<PathBuf>, LoadError> {
         let file = in_repository(file);
         let path = cache::file(&settings.cache, &pinned, &file)
             .map_or_else(|| download.download(&pinned, &file), Ok);

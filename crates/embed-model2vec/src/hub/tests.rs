@@ -35,6 +35,15 @@ fn names_that_could_leave_the_cache_are_refused() {
     }
 }
 
+#[test]
+fn a_subfolder_cannot_leave_the_repository() {
+    let settings = settings(Path::new("nowhere"), "http://127.0.0.1:1", false);
+    for subfolder in ["..", "a/../..", "/etc"] {
+        let error = open("org/model", Some(subfolder), &settings, &Never).expect_err("outside");
+        assert!(matches!(error, LoadError::HubName { .. }), "{error:?}");
+    }
+}
+
 /// A download that must not happen.
 struct Never;
 
