@@ -47,6 +47,7 @@ impl Goldens {
 
     #[track_caller]
     fn check_ids(&self, model: &StaticModel, variant: &str, options: &EncodeOptions) {
+        assert_eq!(self.texts.len(), self.tokens.len());
         for (text, tokens) in self.texts.iter().zip(&self.tokens) {
             let mut ids = Vec::new();
             let info = model.token_ids(text, options, &mut ids).expect("ids");

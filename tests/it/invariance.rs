@@ -14,8 +14,8 @@ static MODEL: LazyLock<StaticModel> = LazyLock::new(StaticModel::default_embedde
 
 /// A model that pools after every few tokens.
 static SMALL_BATCHES: LazyLock<StaticModel> = LazyLock::new(|| {
-    let mut options = ModelOptions::default();
-    options.max_batch_tokens = NonZeroUsize::new(7).expect("not zero");
+    let options =
+        ModelOptions::default().with_max_batch_tokens(NonZeroUsize::new(7).expect("not zero"));
     StaticModel::from_bundle(Bundle::default_embedded(), options).expect("the default model")
 });
 
@@ -191,8 +191,7 @@ fn wrong_buffers_and_ids_are_refused_with_numbers() {
 
 #[test]
 fn a_text_beyond_the_stated_size_is_refused() -> Result<(), Error> {
-    let mut limits = ModelOptions::default();
-    limits.max_text_bytes = 1000;
+    let limits = ModelOptions::default().with_max_text_bytes(1000);
     let model =
         StaticModel::from_bundle(Bundle::default_embedded(), limits).expect("the default model");
     let text = "a ".repeat(600);

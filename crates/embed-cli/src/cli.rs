@@ -7,12 +7,13 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use embed_core::{EncodeOptions, MaxLength, Normalize};
 use embed_files::Chunking;
 
-/// Turns texts and files into embedding vectors, on this machine, without network.
+/// Turns texts and files into embedding vectors, on this machine.
 ///
-/// The built-in model is English, 256 dimensions: text in other scripts is mostly unknown to it.
+/// The built-in model needs no network. It is English, 256 dimensions: text in other scripts is mostly
+/// unknown to it, or spelled out letter by letter. Only `--model ORG/NAME` downloads, once.
 ///
 /// Exit codes: 0 done; 1 nothing to do; 2 wrong usage or a fatal error; 3 done, but some inputs were
-/// left out or cut (each is named); 130 interrupted.
+/// skipped, or cut at --max-text-bytes; 130 interrupted.
 #[derive(Debug, Parser)]
 #[command(name = "embed", version, max_term_width = 100)]
 pub(crate) struct Cli {
@@ -23,13 +24,14 @@ pub(crate) struct Cli {
 }
 
 /// Options of every command.
+#[expect(clippy::struct_excessive_bools, reason = "each is a switch of the command line")]
 #[derive(Args, Debug)]
 pub(crate) struct GlobalArgs {
     /// Model: a folder, or `ORG/NAME` or `ORG/NAME@REVISION` on the Hugging Face hub [default: built in]
     #[arg(long, global = true, value_name = "MODEL", help_heading = "Model")]
     pub(crate) model: Option<String>,
     /// Folder of the model within the model folder or repository
-    #[arg(long, global = true, value_name = "PATH", requires = "model", help_heading = "Model")]
+    #[arg(long, global = true, value_name = "PATH", help_heading = "Model")]
     pub(crate) subfolder: Option<String>,
     /// Never use the network, not even for a model that is missing
     #[arg(long, global = true, help_heading = "Model")]
@@ -40,18 +42,12 @@ pub(crate) struct GlobalArgs {
     /// Tokens of a text that count: a number, or `none` [default: as the profile says]
     #[arg(long, global = true, value_name = "N", value_parser = parse_max_length, help_heading = "Encoding")]
     pub(crate) max_length: Option<MaxLength>,
-    /// Scale vectors to length 1: `--normalize`, `--normalize=no`, or `=model` for what the model says
-    #[arg(
-        long,
-        global = true,
-        value_enum,
-        num_args = 0..=1,
-        require_equals = true,
-        default_missing_value = "yes",
-        value_name = "WHEN",
-        help_heading = "Encoding"
-    )]
-    pub(crate) normalize: Option<NormalizeArg>,
+    /// Scale vectors to length 1 [default: what the model says]
+    #[arg(long, global = true, overrides_with = "no_normalize", help_heading = "Encoding")]
+    pub(crate) normalize: bool,
+    /// Leave vectors as they are: the plain means
+    #[arg(long, global = true, overrides_with = "normalize", help_heading = "Encoding")]
+    pub(crate) no_normalize: bool,
     /// Print errors only
     #[arg(short, long, global = true, conflicts_with = "verbose")]
     pub(crate) quiet: bool,
@@ -69,11 +65,10 @@ impl GlobalArgs {
             Profile::SentenceTransformers => EncodeOptions::sentence_transformers(),
         };
         let max_length = self.max_length.unwrap_or(profile.max_length);
-        let normalize = match self.normalize {
-            None => profile.normalize,
-            Some(NormalizeArg::Yes) => Normalize::Yes,
-            Some(NormalizeArg::No) => Normalize::No,
-            Some(NormalizeArg::Model) => Normalize::Model,
+        let normalize = match (self.normalize, self.no_normalize) {
+            (true, _) => Normalize::Yes,
+            (_, true) => Normalize::No,
+            (false, false) => profile.normalize,
         };
         profile.with_max_length(max_length).with_normalize(normalize)
     }
@@ -89,14 +84,6 @@ pub(crate) enum Profile {
     Osaurus,
     /// As sentence-transformers: unknown tokens count, a limit only if the tokenizer file has one
     SentenceTransformers,
-}
-
-/// Whether to normalize.
-#[derive(Clone, Copy, Debug, ValueEnum)]
-pub(crate) enum NormalizeArg {
-    Yes,
-    No,
-    Model,
 }
 
 fn parse_max_length(text: &str) -> Result<MaxLength, String> {
@@ -122,7 +109,8 @@ pub(crate) enum Command {
 
 #[derive(Args, Debug)]
 pub(crate) struct TextArgs {
-    /// The texts, as they are (for standard input: `embed files - --chunk none`)
+    /// The texts, as they are; after `--` also those that begin with a hyphen. For standard input:
+    /// `embed files - --chunk none`
     #[arg(required = true, value_name = "TEXT")]
     pub(crate) texts: Vec<String>,
 }
@@ -144,9 +132,9 @@ pub(crate) enum ModelCommand {
 
 #[derive(Args, Debug)]
 pub(crate) struct ModelArgs {
-    /// The model [default: the one of --model]
-    #[arg(value_name = "MODEL")]
-    pub(crate) model: Option<String>,
+    /// The model, in place of --model [default: built in]
+    #[arg(value_name = "MODEL", conflicts_with = "model")]
+    pub(crate) place: Option<String>,
 }
 
 #[derive(Args, Debug)]
@@ -154,7 +142,7 @@ pub(crate) struct FilesArgs {
     /// Files, folders (with the rules of .gitignore and .ignore files), or `-` for standard input
     #[arg(required = true, value_name = "PATH")]
     pub(crate) paths: Vec<PathBuf>,
-    /// Write to this file, complete or not at all, instead of standard output
+    /// Write to this file, complete or not at all; `-` is standard output, the default
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
     /// Format of the output [default: by the extension of FILE, else jsonl]
@@ -172,7 +160,7 @@ pub(crate) struct FilesArgs {
     /// Take files that .gitignore and .ignore exclude
     #[arg(long)]
     pub(crate) no_ignore: bool,
-    /// Take only files in folders that match GLOB, or with `!GLOB`, that do not
+    /// Take only files in folders that match GLOB, ignored ones too; `!GLOB` leaves out files or folders
     #[arg(short, long, value_name = "GLOB")]
     pub(crate) glob: Vec<String>,
     /// Write what was left out, and why, to this file as JSON lines
@@ -185,7 +173,7 @@ pub(crate) struct FilesArgs {
 pub(crate) enum Format {
     /// One JSON object a line
     Jsonl,
-    /// A NumPy array, with FILE.ids.jsonl beside it
+    /// A NumPy array; what the rows of NAME.npy are is in NAME.ids.jsonl
     Npy,
 }
 
@@ -213,6 +201,6 @@ mod tests {
             (limited.normalize, limited.norm_guard),
             (Normalize::Yes, EncodeOptions::osaurus().norm_guard)
         );
-        assert_eq!(options(&["--max-length=none", "--normalize=no"]).normalize, Normalize::No);
+        assert_eq!(options(&["--max-length=none", "--no-normalize"]).normalize, Normalize::No);
     }
 }

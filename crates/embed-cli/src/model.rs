@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use embed_core::Embedder as _;
 use embed_model2vec::hub::{self, HfHub, Settings};
 use embed_model2vec::{Bundle, ModelOptions, StaticModel};
@@ -29,6 +29,9 @@ pub(crate) fn open_with(
 ) -> Result<StaticModel> {
     let started = Instant::now();
     let bundle = match model.or(args.model.as_deref()) {
+        None if args.subfolder.is_some() => {
+            bail!("--subfolder is a folder within a model: say which with --model")
+        }
         None => Bundle::default_embedded(),
         Some(model) => {
             let mut settings = Settings::from_env();

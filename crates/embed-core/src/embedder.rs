@@ -73,12 +73,25 @@ pub trait Embedder: Send + Sync {
     ///
     /// Those of [`embed_into`](Self::embed_into), less the buffer lengths.
     fn embed_with(&self, texts: &[&str], options: &EncodeOptions) -> Result<Embeddings, Error> {
+        self.embed_with_info(texts, options).map(|(rows, _)| rows)
+    }
+
+    /// Embeds texts under `options` and says what became of each.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`embed_with`](Self::embed_with).
+    fn embed_with_info(
+        &self,
+        texts: &[&str],
+        options: &EncodeOptions,
+    ) -> Result<(Embeddings, Vec<RowInfo>), Error> {
         let inputs: Vec<Input<'_>> = texts.iter().map(|text| Input::Text(text)).collect();
         let dim = self.output_dim(options)?;
         let mut values = vec![0.0; inputs.len() * dim];
         let mut info = vec![RowInfo::default(); inputs.len()];
         self.embed_into(&inputs, options, &mut values, &mut info)?;
-        Embeddings::new(values, dim)
+        Ok((Embeddings::new(values, dim)?, info))
     }
 
     /// Embeds texts under the default options.

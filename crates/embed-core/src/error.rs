@@ -75,6 +75,16 @@ impl Error {
     pub fn backend(error: impl StdError + Send + Sync + 'static) -> Self {
         Self::Backend(Arc::new(error))
     }
+
+    /// Index of the input that the error is about, if it is about one.
+    pub fn input(&self) -> Option<usize> {
+        match self {
+            Self::TooLong { input, .. }
+            | Self::TextTooLarge { input, .. }
+            | Self::IdOutOfRange { input, .. } => Some(*input),
+            _ => None,
+        }
+    }
 }
 
 impl fmt::Display for Error {

@@ -152,6 +152,18 @@ impl EncodeOptions {
         Self { normalize, ..self }
     }
 
+    /// The same options with another guard against tiny norms.
+    #[must_use]
+    pub fn with_norm_guard(self, norm_guard: NormGuard) -> Self {
+        Self { norm_guard, ..self }
+    }
+
+    /// The same options with the pre-cut set.
+    #[must_use]
+    pub fn with_precut(self, precut: Precut) -> Self {
+        Self { precut, ..self }
+    }
+
     /// The same options with another treatment of unknown tokens.
     #[must_use]
     pub fn with_unknown(self, unknown: UnknownTokens) -> Self {

@@ -166,7 +166,7 @@ impl<R: Read> Chunker<R> {
         let (text, _) = clip(self.stream.text(), self.max_text_bytes);
         let text = text.to_owned();
         let mut hasher = blake3::Hasher::new();
-        let (mut line_ends, mut at_line_end) = (0, false);
+        let (mut whole_bytes, mut line_ends, mut at_line_end) = (0, 0, false);
         loop {
             let pending = self.stream.text();
             let found = find(pending, 0);
@@ -178,6 +178,7 @@ impl<R: Read> Chunker<R> {
                 None => pending,
             };
             hasher.update(part.as_bytes());
+            whole_bytes += part.len();
             line_ends += count_newlines(part);
             at_line_end = if part.is_empty() { at_line_end } else { part.ends_with('\n') };
             let length = part.len();
@@ -185,13 +186,14 @@ impl<R: Read> Chunker<R> {
                 let end = self.stream.position().byte + self.stream.original_len(length);
                 let rest = found.map_or(length, |end| end + 1);
                 self.stream.consume(rest);
+                let clipped = text.len() < whole_bytes;
                 return Ok(Chunk {
                     number: 0,
                     text,
                     bytes: start.byte..end,
                     lines: (start.line, start.line + line_ends - u64::from(at_line_end)),
                     hash: hasher.finalize(),
-                    clipped: true,
+                    clipped,
                 });
             }
             self.stream.consume(length);

@@ -22,11 +22,22 @@ pub enum Error {
         /// The output.
         path: PathBuf,
     },
-    /// The embedder refused a batch.
-    #[error("cannot embed a text of {}", .path.display())]
-    Embed {
-        /// The source of the first text of the batch.
+    /// An input that the caller named is an output of the same run.
+    #[error("{} is both an input and an output", .path.display())]
+    InputIsOutput {
+        /// The file.
         path: PathBuf,
+    },
+    /// The embedder cannot work with the options.
+    #[error("cannot embed with these options")]
+    Options(#[source] embed_core::Error),
+    /// The embedder refused a text.
+    #[error("cannot embed {}, chunk {chunk}", .path.display())]
+    Embed {
+        /// The source of the text, or of the first text of the batch if none is to blame.
+        path: PathBuf,
+        /// Number of the chunk in it.
+        chunk: u64,
         /// The embedder's answer.
         source: embed_core::Error,
     },
@@ -47,7 +58,7 @@ pub enum Error {
         text: String,
     },
     /// A glob that cannot be read.
-    #[error("{glob:?} is not a glob")]
+    #[error("{glob:?} cannot be used as a glob")]
     Glob {
         /// What was given.
         glob: String,
@@ -90,10 +101,10 @@ impl fmt::Display for Skipped {
 pub enum SkipReason {
     /// It cannot be opened, listed or read to its end.
     #[error("cannot read: {0}")]
-    Unreadable(#[source] io::Error),
+    Unreadable(io::Error),
     /// A folder could not be walked.
     #[error("cannot walk: {0}")]
-    Unwalkable(#[source] ignore::Error),
+    Unwalkable(ignore::Error),
     /// A NUL byte in its first 8 KiB, and no UTF-16 byte order mark.
     #[error("binary file")]
     Binary,
@@ -103,7 +114,4 @@ pub enum SkipReason {
     /// A symbolic link that leads nowhere.
     #[error("broken symbolic link")]
     BrokenLink,
-    /// It is the file that the rows are written to.
-    #[error("is the output file")]
-    IsOutput,
 }

@@ -164,9 +164,7 @@ struct Batch<'a> {
 
 impl<'a> Batch<'a> {
     fn new(job: &'a Job, embedder: &'a dyn Embedder) -> Result<Self, Error> {
-        let dim = embedder
-            .output_dim(&job.options)
-            .map_err(|source| Error::Embed { path: PathBuf::new(), source })?;
+        let dim = embedder.output_dim(&job.options).map_err(Error::Options)?;
         let (chunks, values, info) = (VecDeque::new(), Vec::new(), Vec::new());
         Ok(Self { job, embedder, dim, chunks, bytes: 0, values, info })
     }
@@ -182,14 +180,19 @@ impl<'a> Batch<'a> {
 
     /// Embeds and writes what is there.
     fn flush(&mut self, writer: &mut dyn RowWriter, summary: &mut Summary) -> Result<(), Error> {
-        let Some((first, _)) = self.chunks.front() else { return Ok(()) };
+        if self.chunks.is_empty() {
+            return Ok(());
+        }
         let inputs: Vec<Input<'_>> =
             self.chunks.iter().map(|(_, chunk)| Input::Text(&chunk.text)).collect();
         self.values.resize(inputs.len() * self.dim, 0.0);
         self.info.resize(inputs.len(), RowInfo::default());
         self.embedder
             .embed_into(&inputs, &self.job.options, &mut self.values, &mut self.info)
-            .map_err(|source| Error::Embed { path: first.to_path_buf(), source })?;
+            .map_err(|source| {
+                let (path, chunk) = &self.chunks[source.input().unwrap_or(0)];
+                Error::Embed { path: path.to_path_buf(), chunk: chunk.number, source }
+            })?;
 
         let rows = self.values.chunks_exact(self.dim).zip(&self.info);
         for ((path, chunk), (vector, info)) in self.chunks.drain(..).zip(rows) {

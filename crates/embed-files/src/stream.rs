@@ -45,9 +45,11 @@ pub struct TextStream<R> {
     text: String,
     start: usize,
     position: Position,
-    /// Where the original differs in length from what the text suggests: (offset from `start`,
-    /// original bytes - suggested bytes), in order.
-    corrections: VecDeque<(usize, isize)>,
+    /// Bytes of text that were consumed.
+    consumed: u64,
+    /// Where the original differs in length from what the text suggests: (offset in the whole text,
+    /// original bytes - suggested bytes), in order. Only of text that was not consumed.
+    corrections: VecDeque<(u64, isize)>,
     invalid: Invalid,
     ended: bool,
 }
@@ -71,6 +73,8 @@ impl<R: Read> TextStream<R> {
         let mut head = Vec::with_capacity(SNIFFED_BYTES);
         reader.by_ref().take(SNIFFED_BYTES as u64).read_to_end(&mut head)?;
         let (encoding, mark) = match head.as_slice() {
+            // UTF-32, whose mark begins like that of UTF-16.
+            [0xFF, 0xFE, 0, 0, ..] => return Ok(None),
             [0xEF, 0xBB, 0xBF, ..] => (Encoding::Utf8, 3),
             [0xFF, 0xFE, ..] => (Encoding::Utf16Le, 2),
             [0xFE, 0xFF, ..] => (Encoding::Utf16Be, 2),
@@ -87,6 +91,7 @@ impl<R: Read> TextStream<R> {
             text: String::new(),
             start: 0,
             position: Position { byte: mark as u64, line: 1 },
+            consumed: 0,
             corrections: VecDeque::new(),
             invalid: Invalid::default(),
             ended: false,
@@ -146,7 +151,8 @@ impl<R: Read> TextStream<R> {
                 text.chars().map(char::len_utf16).sum::<usize>() * 2
             }
         };
-        let inside = self.corrections.iter().take_while(|(offset, _)| *offset < length);
+        let end = self.consumed + length as u64;
+        let inside = self.corrections.iter().take_while(|(offset, _)| *offset < end);
         let correction: isize = inside.map(|(_, correction)| correction).sum();
         suggested.saturating_add_signed(correction) as u64
     }
@@ -160,11 +166,9 @@ impl<R: Read> TextStream<R> {
         self.position.byte += self.original_len(length);
         self.position.line += count_newlines(&self.text()[..length]);
         self.start += length;
-        while self.corrections.front().is_some_and(|(offset, _)| *offset < length) {
+        self.consumed += length as u64;
+        while self.corrections.front().is_some_and(|(offset, _)| *offset < self.consumed) {
             self.corrections.pop_front();
-        }
-        for (offset, _) in &mut self.corrections {
-            *offset -= length;
         }
     }
 
@@ -241,7 +245,7 @@ impl<R: Read> TextStream<R> {
         }
         self.invalid.count += 1;
         if original != suggested {
-            let offset = self.text.len() - self.start;
+            let offset = self.consumed + self.text().len() as u64;
             self.corrections.push_back((offset, original.cast_signed() - suggested.cast_signed()));
         }
         self.text.push(char::REPLACEMENT_CHARACTER);

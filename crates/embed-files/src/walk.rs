@@ -6,8 +6,9 @@
 //! the file system have.
 
 use std::collections::BTreeSet;
-use std::ffi::OsStr;
-use std::fs::{self, FileType};
+#[cfg(unix)]
+use std::fs::File;
+use std::fs::{self, FileType, Metadata};
 use std::io;
 use std::path::{Component, Path, PathBuf};
 
@@ -29,8 +30,60 @@ pub struct WalkOptions {
     pub hidden: bool,
     /// Take files that `.gitignore` and `.ignore` exclude.
     pub no_ignore: bool,
-    /// Take only files that match; a leading `!` excludes instead. The last matching glob decides.
+    /// Take only files that match, ignored and hidden ones too; a leading `!` excludes files or whole
+    /// folders instead. The last matching glob decides. Globs with a slash are relative to the folder
+    /// that is walked.
     pub globs: Vec<String>,
+}
+
+/// The files that a run writes to.
+#[derive(Clone, Debug, Default)]
+pub struct OutputFiles(Vec<FileIdentity>);
+
+impl OutputFiles {
+    /// Those of `paths` that exist already, and the file behind standard output if it is one.
+    pub fn new<'a>(paths: impl IntoIterator<Item = &'a Path>) -> Self {
+        let named =
+            paths.into_iter().filter_map(|path| Some(identity(path, &fs::metadata(path).ok()?)));
+        Self(named.chain(standard_output()).collect())
+    }
+
+    fn contain(&self, path: &Path, metadata: &Metadata) -> bool {
+        !self.0.is_empty() && self.0.contains(&identity(path, metadata))
+    }
+}
+
+/// Device and number of a file.
+#[cfg(unix)]
+type FileIdentity = (u64, u64);
+
+#[cfg(unix)]
+fn identity(_: &Path, metadata: &Metadata) -> FileIdentity {
+    use std::os::unix::fs::MetadataExt as _;
+    (metadata.dev(), metadata.ino())
+}
+
+/// `embed files . > out.jsonl` would otherwise read what it writes, for ever.
+#[cfg(unix)]
+fn standard_output() -> Option<FileIdentity> {
+    use std::os::fd::AsFd as _;
+    let file = File::from(io::stdout().as_fd().try_clone_to_owned().ok()?);
+    let metadata = file.metadata().ok()?;
+    metadata.is_file().then(|| identity(Path::new(""), &metadata))
+}
+
+/// Canonical path of a file.
+#[cfg(not(unix))]
+type FileIdentity = PathBuf;
+
+#[cfg(not(unix))]
+fn identity(path: &Path, _: &Metadata) -> FileIdentity {
+    fs::canonicalize(path).unwrap_or_else(|_| path.to_owned())
+}
+
+#[cfg(not(unix))]
+fn standard_output() -> Option<FileIdentity> {
+    None
 }
 
 /// The result of a walk.
@@ -44,32 +97,31 @@ pub struct Sources {
 
 /// Finds the files that `arguments` name, and those below the folders that they name.
 ///
-/// Files among `outputs` are never their own input: left out silently when a walk finds them, and
-/// skipped with a reason when they are named.
+/// Files among `outputs` are never their own input: a walk leaves them out.
 ///
 /// # Errors
 ///
-/// [`Error::Glob`] if a glob is malformed. Unreadable paths are no errors: they are in
-/// [`Sources::skipped`].
+/// [`Error::InputIsOutput`] if an output is named as an input, and [`Error::Glob`] if a glob is
+/// malformed. Unreadable paths are no errors: they are in [`Sources::skipped`].
 pub fn find(
     arguments: &[PathBuf],
-    outputs: &[PathBuf],
+    outputs: &OutputFiles,
     options: &WalkOptions,
 ) -> Result<Sources, Error> {
-    let globs = compile_globs(&options.globs)?;
-    let outputs: Vec<PathBuf> =
-        outputs.iter().filter_map(|path| fs::canonicalize(path).ok()).collect();
-    let mut walk = Walk { globs, outputs, options, paths: BTreeSet::new(), skipped: Vec::new() };
+    // Malformed globs are refused also where no folder is walked.
+    compile_globs(Path::new("."), &options.globs)?;
+    let mut walk = Walk { outputs, options, paths: BTreeSet::new(), skipped: Vec::new() };
     for argument in arguments {
-        walk.argument(argument);
+        walk.argument(argument)?;
     }
     let mut paths: Vec<PathBuf> = walk.paths.into_iter().collect();
     paths.sort_by(|a, b| a.as_os_str().as_encoded_bytes().cmp(b.as_os_str().as_encoded_bytes()));
     Ok(Sources { paths, skipped: walk.skipped })
 }
 
-fn compile_globs(globs: &[String]) -> Result<Override, Error> {
-    let mut builder = OverrideBuilder::new("");
+/// Globs relative to a folder.
+fn compile_globs(folder: &Path, globs: &[String]) -> Result<Override, Error> {
+    let mut builder = OverrideBuilder::new(folder);
     for glob in globs {
         builder.add(glob).map_err(|source| Error::Glob { glob: glob.clone(), source })?;
     }
@@ -78,19 +130,17 @@ fn compile_globs(globs: &[String]) -> Result<Override, Error> {
 }
 
 struct Walk<'a> {
-    globs: Override,
-    /// Canonical paths.
-    outputs: Vec<PathBuf>,
+    outputs: &'a OutputFiles,
     options: &'a WalkOptions,
     paths: BTreeSet<PathBuf>,
     skipped: Vec<Skipped>,
 }
 
 impl Walk<'_> {
-    fn argument(&mut self, argument: &Path) {
+    fn argument(&mut self, argument: &Path) -> Result<(), Error> {
         if argument == Path::new(STDIN) {
             self.paths.insert(argument.to_owned());
-            return;
+            return Ok(());
         }
         let path = plain(argument);
         match fs::metadata(&path) {
@@ -98,8 +148,10 @@ impl Walk<'_> {
                 let reason = unreadable(&path, error);
                 self.skip(&path, reason);
             }
-            Ok(metadata) if metadata.is_dir() => self.folder(&path),
-            Ok(_) if self.is_output(&path) => self.skip(&path, SkipReason::IsOutput),
+            Ok(metadata) if metadata.is_dir() => self.folder(&path)?,
+            Ok(metadata) if self.outputs.contain(&path, &metadata) => {
+                return Err(Error::InputIsOutput { path });
+            }
             // A pipe that is named is read: `<(command)` of a shell is one.
             Ok(metadata) if metadata.is_file() || is_pipe(metadata.file_type()) => {
                 self.paths.insert(path);
@@ -109,18 +161,20 @@ impl Walk<'_> {
                 self.skip(&path, kind);
             }
         }
+        Ok(())
     }
 
-    fn folder(&mut self, folder: &Path) {
+    fn folder(&mut self, folder: &Path) -> Result<(), Error> {
         let respect = !self.options.no_ignore;
         let mut builder = WalkBuilder::new(folder);
         builder
+            .overrides(compile_globs(folder, &self.options.globs)?)
             .hidden(!self.options.hidden)
             .ignore(respect)
             .git_ignore(respect)
             .git_exclude(respect)
             .parents(respect)
-            // The same tree gives the same rows on every machine, inside a repository or not.
+            // What a user has set for all repositories must not decide what an index holds.
             .git_global(false)
             .require_git(false)
             .follow_links(false);
@@ -133,6 +187,7 @@ impl Walk<'_> {
                 }
             }
         }
+        Ok(())
     }
 
     fn entry(&mut self, entry: &ignore::DirEntry) {
@@ -140,7 +195,7 @@ impl Walk<'_> {
         let path = plain(entry.path());
         let temporary =
             entry.file_name().as_encoded_bytes().starts_with(TEMPORARY_PREFIX.as_bytes());
-        if kind.is_dir() || temporary || self.globs.matched(&path, false).is_ignore() {
+        if kind.is_dir() || temporary {
             return;
         }
         if kind.is_symlink() {
@@ -149,7 +204,7 @@ impl Walk<'_> {
             }
         } else if !kind.is_file() {
             self.skip(&path, SkipReason::NotRegular(kind_name(kind)));
-        } else if !self.could_be_output(entry.file_name()) || !self.is_output(&path) {
+        } else if !entry.metadata().is_ok_and(|metadata| self.outputs.contain(&path, &metadata)) {
             self.paths.insert(path);
         }
     }
@@ -157,22 +212,17 @@ impl Walk<'_> {
     fn skip(&mut self, path: &Path, reason: SkipReason) {
         self.skipped.push(Skipped::new(path, reason));
     }
-
-    /// Cheap test before [`is_output`](Self::is_output), which asks the file system.
-    fn could_be_output(&self, name: &OsStr) -> bool {
-        self.outputs.iter().any(|output| output.file_name() == Some(name))
-    }
-
-    fn is_output(&self, path: &Path) -> bool {
-        !self.outputs.is_empty()
-            && fs::canonicalize(path).is_ok_and(|path| self.outputs.contains(&path))
-    }
 }
 
 /// The path without `.` parts and trailing slashes, so that `d`, `d/` and `./d` are one.
 fn plain(path: &Path) -> PathBuf {
     let plain: PathBuf = path.components().filter(|part| *part != Component::CurDir).collect();
-    if plain.as_os_str().is_empty() { PathBuf::from(".") } else { plain }
+    match plain.as_os_str() {
+        name if name.is_empty() => PathBuf::from("."),
+        // A file of that name is not standard input.
+        name if name == STDIN => Path::new(".").join(STDIN),
+        _ => plain,
+    }
 }
 
 fn unreadable(path: &Path, error: io::Error) -> SkipReason {
@@ -243,7 +293,7 @@ mod tests {
     #[track_caller]
     fn check(tree: &Path, arguments: &[&str], options: &WalkOptions, expected: &[&str]) {
         let arguments: Vec<PathBuf> = arguments.iter().map(|name| tree.join(name)).collect();
-        let sources = find(&arguments, &[], options).expect("a walk");
+        let sources = find(&arguments, &OutputFiles::default(), options).expect("a walk");
         let found: Vec<String> = sources
             .paths
             .iter()
@@ -281,15 +331,28 @@ mod tests {
         };
         check(tree.path(), &[""], &globs(&["*.txt"]), &["a.txt", "a/b.txt"]);
         check(tree.path(), &[""], &globs(&["!*.txt"]), &["a/deep/c.md"]);
+        check(tree.path(), &[""], &globs(&["!deep"]), &["a.txt", "a/b.txt"]);
+        check(tree.path(), &[""], &globs(&["a/*.txt"]), &["a/b.txt"]);
         assert!(
-            matches!(find(&[], &[], &globs(&["a[b"])), Err(Error::Glob { glob, .. }) if glob == "a[b")
+            matches!(find(&[], &OutputFiles::default(), &globs(&["a[b"])), Err(Error::Glob { glob, .. }) if glob == "a[b")
         );
         Ok(())
     }
 
     #[test]
+    fn a_file_called_dash_is_not_standard_input() {
+        assert_eq!(plain(Path::new("./-")), Path::new("./-"));
+        assert_eq!(plain(Path::new("./a/./b/")), Path::new("a/b"));
+        assert_eq!(plain(Path::new("./")), Path::new("."));
+    }
+
+    #[test]
     fn missing_paths_are_skipped_with_a_reason() -> Result<(), Error> {
-        let sources = find(&[PathBuf::from("no/such/file")], &[], &WalkOptions::default())?;
+        let sources = find(
+            &[PathBuf::from("no/such/file")],
+            &OutputFiles::default(),
+            &WalkOptions::default(),
+        )?;
         assert!(sources.paths.is_empty());
         assert!(matches!(sources.skipped[0].reason, SkipReason::Unreadable(_)));
         Ok(())
@@ -299,18 +362,11 @@ mod tests {
     fn an_output_is_never_its_own_input() -> Result<(), Box<dyn std::error::Error>> {
         let tree = tree()?;
         let output = tree.path().join("a/b.txt");
-        let found = find(
-            &[tree.path().to_owned()],
-            std::slice::from_ref(&output),
-            &WalkOptions::default(),
-        )?;
+        let outputs = OutputFiles::new([output.as_path(), Path::new("not/there/yet")]);
+        let found = find(&[tree.path().to_owned()], &outputs, &WalkOptions::default())?;
         assert_eq!((found.paths.len(), found.skipped.len()), (2, 0));
-        let named = find(
-            std::slice::from_ref(&output),
-            std::slice::from_ref(&output),
-            &WalkOptions::default(),
-        )?;
-        assert!(matches!(named.skipped[0].reason, SkipReason::IsOutput));
+        let named = find(&[output], &outputs, &WalkOptions::default());
+        assert!(matches!(named, Err(Error::InputIsOutput { .. })));
         Ok(())
     }
 
@@ -328,7 +384,8 @@ mod tests {
             &WalkOptions::default(),
             &["a.txt", "a/b.txt", "a/deep/c.md", "z-link"],
         );
-        let found = find(&[tree.path().to_owned()], &[], &WalkOptions::default())?;
+        let found =
+            find(&[tree.path().to_owned()], &OutputFiles::default(), &WalkOptions::default())?;
         assert_eq!(found.skipped.len(), 1);
         assert!(matches!(found.skipped[0].reason, SkipReason::BrokenLink));
         Ok(())

@@ -18,6 +18,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::bytes::Bytes;
+use crate::config;
 use crate::error::{Attempt, LoadError};
 
 /// How a model's files are arranged.
@@ -216,7 +217,8 @@ impl Bundle {
     }
 
     /// The identity of the model: BLAKE3, in hexadecimal, over the configuration, the tokenizer and
-    /// the weights, each preceded by its length as a little-endian `u64`.
+    /// the weights, each preceded by its length as a little-endian `u64`. Where the configuration
+    /// leaves normalizing to `modules.json`, that file comes fourth.
     ///
     /// Reads every byte of the files unless the identity is known beforehand.
     pub fn identity(&self) -> String {
@@ -226,7 +228,8 @@ impl Bundle {
     /// [`identity`](Self::identity), always computed from the bytes.
     pub fn computed_identity(&self) -> String {
         let mut hasher = blake3::Hasher::new();
-        for file in [&self.config, &self.tokenizer, &self.weights] {
+        let modules = self.modules.as_ref().filter(|_| config::leaves_normalizing_to_modules(self));
+        for file in [&self.config, &self.tokenizer, &self.weights].into_iter().chain(modules) {
             hasher.update(&(file.bytes.len() as u64).to_le_bytes());
             hasher.update(&file.bytes);
         }
@@ -308,6 +311,18 @@ mod tests {
             Bundle::from_bytes("m", config.to_vec(), tokenizer.to_vec(), Vec::new()).identity()
         };
         assert_ne!(bundle(b"ab", b"c"), bundle(b"a", b"bc"));
+    }
+
+    #[test]
+    fn the_identity_covers_modules_where_they_decide_on_normalizing() {
+        let bundle = |config: &str, modules: &str| {
+            Bundle::from_bytes("m", config.into(), Vec::new(), Vec::new())
+                .with_modules(modules.into())
+                .identity()
+        };
+        assert_ne!(bundle("{}", "[]"), bundle("{}", "[{}]"));
+        let decided = r#"{"normalize":true}"#;
+        assert_eq!(bundle(decided, "[]"), bundle(decided, "[{}]"));
     }
 
     #[test]

@@ -35,6 +35,12 @@ impl ModelConfig {
     }
 }
 
+/// Whether `modules.json`, if there is one, decides on normalizing.
+pub(crate) fn leaves_normalizing_to_modules(bundle: &Bundle) -> bool {
+    parse(&bundle.config)
+        .is_ok_and(|config| config.get("normalize").is_none_or(serde_json::Value::is_null))
+}
+
 fn parse(file: &BundleFile) -> Result<Value, LoadError> {
     serde_json::from_slice(&file.bytes)
         .map_err(|source| LoadError::Json { path: file.path.clone(), source })

@@ -53,6 +53,9 @@ pub mod hub;
 #[cfg(feature = "candle")]
 pub mod padded;
 
+/// The traits and types that models are used through.
+pub use embed_core;
+
 pub use bundle::{Bundle, Layout};
 pub use error::{Attempt, LoadError};
 pub use model::{Audit, Description, ModelOptions, StaticModel};

@@ -33,6 +33,20 @@ pub struct ModelOptions {
     pub max_batch_tokens: NonZeroUsize,
 }
 
+impl ModelOptions {
+    /// The same limits with another size of the largest text, in bytes.
+    #[must_use]
+    pub fn with_max_text_bytes(self, max_text_bytes: usize) -> Self {
+        Self { max_text_bytes, ..self }
+    }
+
+    /// The same limits with another number of tokens that are pooled at once.
+    #[must_use]
+    pub fn with_max_batch_tokens(self, max_batch_tokens: NonZeroUsize) -> Self {
+        Self { max_batch_tokens, ..self }
+    }
+}
+
 impl Default for ModelOptions {
     fn default() -> Self {
         Self {

@@ -1,8 +1,9 @@
 //! The reference: one text at a time, in plain loops.
 //!
-//! It shares the loaded tensors with the model and nothing else: its own `tokenizers` pipeline, its
-//! own cutting, its own sums, its own normalizing. It is written to be read beside the rules and is
-//! slow; parity checks and tests compare the batched forward with it.
+//! It shares the loaded tensors with the model, and how a vocabulary without unknown token is read, and
+//! nothing else: its own `tokenizers` pipeline, its own cutting, its own sums, its own normalizing. It
+//! is written to be read beside the rules and is slow; parity checks and tests compare the batched
+//! forward with it.
 //!
 //! The rules, with `E` the table, `w` the weights and `m` the mapping:
 //!
@@ -16,6 +17,7 @@ use half::{bf16, f16};
 
 use crate::error::LoadError;
 use crate::model::StaticModel;
+use crate::tokenizer;
 use crate::weights::{Elements, TokenWeights};
 
 /// The sequential forward of a model.
@@ -23,6 +25,8 @@ use crate::weights::{Elements, TokenWeights};
 pub struct Sequential<'m> {
     model: &'m StaticModel,
     tokenizer: tokenizers::Tokenizer,
+    /// An id that stands for no token.
+    placeholder: Option<u32>,
     unk_id: Option<u32>,
     median: usize,
     file_max_length: Option<usize>,
@@ -48,7 +52,7 @@ impl<'m> Sequential<'m> {
     pub fn new(model: &'m StaticModel) -> Result<Self, LoadError> {
         let file = &model.bundle().tokenizer;
         let fail = |source| LoadError::Tokenizer { path: file.path.clone(), source };
-        let mut tokenizer = tokenizers::Tokenizer::from_bytes(&*file.bytes).map_err(fail)?;
+        let (mut tokenizer, placeholder) = tokenizer::load_reference(file)?;
         let file_max_length = tokenizer.get_truncation().map(|section| section.max_length);
         tokenizer.with_padding(None).with_truncation(None).map_err(fail)?;
 
@@ -59,8 +63,9 @@ impl<'m> Sequential<'m> {
             None => json["model"]["unk_id"].as_u64().and_then(|id| u32::try_from(id).ok()),
         };
 
-        let mut lengths: Vec<usize> =
-            tokenizer.get_vocab(true).keys().map(|entry| entry.chars().count()).collect();
+        let entries = tokenizer.get_vocab(true);
+        let real = entries.iter().filter(|(_, id)| placeholder.is_none_or(|end| **id < end));
+        let mut lengths: Vec<usize> = real.map(|(entry, _)| entry.chars().count()).collect();
         lengths.sort_unstable();
         let n = lengths.len();
         let median = match n {
@@ -68,7 +73,7 @@ impl<'m> Sequential<'m> {
             n if n % 2 == 1 => lengths[n / 2],
             n => usize::midpoint(lengths[n / 2 - 1], lengths[n / 2]),
         };
-        Ok(Self { model, tokenizer, unk_id, median, file_max_length })
+        Ok(Self { model, tokenizer, placeholder, unk_id, median, file_max_length })
     }
 
     /// The ids that go into the mean of `text`.
@@ -84,7 +89,9 @@ impl<'m> Sequential<'m> {
             MaxLength::Tokenizer => self.file_max_length,
         };
         let text: String = match (max_length, options.precut) {
-            (Some(limit), Precut::MedianLength) => text.chars().take(limit * self.median).collect(),
+            (Some(limit), Precut::MedianLength) => {
+                text.chars().take(limit.saturating_mul(self.median)).collect()
+            }
             _ => text.to_owned(),
         };
         let encoding = self
@@ -92,6 +99,7 @@ impl<'m> Sequential<'m> {
             .encode(text, false)
             .map_err(|source| Error::backend(TokenizerRefused(source.to_string())))?;
         let mut ids = encoding.get_ids().to_vec();
+        ids.retain(|&id| Some(id) != self.placeholder);
         if let Some(limit) = max_length {
             ids.truncate(limit);
         }

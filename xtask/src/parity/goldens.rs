@@ -225,9 +225,7 @@ fn ids_of(variant: &str) -> String {
 
 /// `StaticModel.tokenize` of Python: the model's token limit without the cut by characters.
 fn without_precut() -> EncodeOptions {
-    let mut options = EncodeOptions::default();
-    options.precut = Precut::Off;
-    options
+    EncodeOptions::default().with_precut(Precut::Off)
 }
 
 /// How close rows have to be to Python's, which gives F16 rows for F16 tables.

@@ -5,15 +5,18 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use anyhow::{Result, bail};
+use anyhow::{Result, bail, ensure};
 use embed_core::Embedder as _;
-use embed_files::output::{Destination, JsonlWriter, NpyWriter, RowWriter, Temporaries};
+use embed_files::SkipReason;
+use embed_files::output::{
+    Destination, JsonlWriter, NpyWriter, RowWriter, Temporaries, write_skipped,
+};
 use embed_files::pipeline::{self, Job, Summary};
-use embed_files::{SkipReason, Skipped, walk};
+use embed_files::walk::{self, OutputFiles};
 use embed_model2vec::{ModelOptions, StaticModel};
 use indicatif::{ProgressBar, ProgressStyle};
 
-use super::warn_if_unknown;
+use super::{warn_if_unknown, were};
 use crate::cli::{FilesArgs, Format, GlobalArgs};
 use crate::console::{Console, count, size};
 use crate::exit_code::Outcome;
@@ -26,11 +29,10 @@ const SHOWN_SKIPPED: usize = 20;
 pub(crate) fn run(args: &FilesArgs, global: &GlobalArgs, console: Console) -> Result<Outcome> {
     let started = Instant::now();
     let temporaries = interrupt::clean_up_on_signal()?;
-    let format = format(args)?;
+    let outputs = Outputs::of(args)?;
     let options = global.encode_options();
 
-    let mut model_options = ModelOptions::default();
-    model_options.max_text_bytes = model_options.max_text_bytes.max(args.max_text_bytes.get());
+    let model_options = ModelOptions::default().with_max_text_bytes(args.max_text_bytes.get());
     let model = model::open_with(None, model_options, global, console)?;
 
     let walk_options = walk::WalkOptions {
@@ -38,8 +40,13 @@ pub(crate) fn run(args: &FilesArgs, global: &GlobalArgs, console: Console) -> Re
         no_ignore: args.no_ignore,
         globs: args.glob.clone(),
     };
-    let sources = walk::find(&args.paths, &outputs(args, format), &walk_options)?;
+    let sources = walk::find(&args.paths, &OutputFiles::new(outputs.files()), &walk_options)?;
     console.detail(&format!("{} found", count(sources.paths.len() as u64, "file")));
+    if sources.paths.is_empty() && sources.skipped.is_empty() {
+        console.warn(
+            "no files found: ignored and hidden files are left out (--no-ignore, --hidden), and so are links",
+        );
+    }
 
     let job = Job {
         chunking: args.chunk,
@@ -47,7 +54,7 @@ pub(crate) fn run(args: &FilesArgs, global: &GlobalArgs, console: Console) -> Re
         max_text_bytes: args.max_text_bytes,
         options,
     };
-    let mut writer = writer(args, format, &model, &temporaries)?;
+    let mut writer = outputs.writer(&model, &temporaries)?;
     let mut report = match &args.report {
         Some(path) => Some(Destination::create(path, &temporaries)?),
         None => None,
@@ -57,16 +64,20 @@ pub(crate) fn run(args: &FilesArgs, global: &GlobalArgs, console: Console) -> Re
         progress.show(so_far);
     })?;
     progress.end();
-    writer.finish()?;
-
     summary.skipped.splice(0..0, sources.skipped);
     if let Some(mut report) = report.take() {
         for skipped in &summary.skipped {
-            report.write(report_line(skipped).as_bytes())?;
+            write_skipped(&mut report, skipped)?;
         }
         report.commit()?;
     }
+    // A typing error must not replace an earlier output by an empty one.
+    let nothing_read = summary.rows == 0 && !summary.skipped.is_empty();
+    if !nothing_read {
+        writer.finish()?;
+    }
     tell(&summary, args, started.elapsed(), console);
+    ensure!(!nothing_read, "none of the inputs could be read");
     Ok(if !summary.skipped.is_empty() || summary.clipped_rows > 0 {
         Outcome::Incomplete
     } else if summary.rows == 0 {
@@ -76,11 +87,57 @@ pub(crate) fn run(args: &FilesArgs, global: &GlobalArgs, console: Console) -> Re
     })
 }
 
+/// Where rows go, and in which format.
+struct Outputs {
+    format: Format,
+    /// `None` is standard output.
+    rows: Option<PathBuf>,
+    /// The file beside an array.
+    ids: Option<PathBuf>,
+    report: Option<PathBuf>,
+}
+
+impl Outputs {
+    fn of(args: &FilesArgs) -> Result<Self> {
+        let rows = args.output.clone().filter(|path| path != Path::new("-"));
+        let format = format(args.format, rows.as_deref())?;
+        let ids = match (&rows, format) {
+            (Some(path), Format::Npy) => Some(NpyWriter::ids_path(path)),
+            _ => None,
+        };
+        let outputs = Self { format, rows, ids, report: args.report.clone() };
+        let mut places: Vec<PathBuf> = outputs.files().map(place).collect();
+        places.sort();
+        for pair in places.windows(2) {
+            ensure!(pair[0] != pair[1], "two outputs would be written to {}", pair[0].display());
+        }
+        Ok(outputs)
+    }
+
+    /// All files that are written.
+    fn files(&self) -> impl Iterator<Item = &Path> {
+        [&self.rows, &self.ids, &self.report].into_iter().flatten().map(PathBuf::as_path)
+    }
+
+    fn writer(&self, model: &StaticModel, temporaries: &Temporaries) -> Result<Box<dyn RowWriter>> {
+        let id = model.model_id();
+        Ok(match (&self.rows, self.format) {
+            (Some(path), Format::Npy) => {
+                Box::new(NpyWriter::create(path, model.dim(), id, temporaries)?)
+            }
+            (Some(path), Format::Jsonl) => {
+                Box::new(JsonlWriter::new(Destination::create(path, temporaries)?, id))
+            }
+            (None, _) => Box::new(JsonlWriter::new(Destination::stdout()?, id)),
+        })
+    }
+}
+
 /// The format that is asked for, or that the output's extension names.
-fn format(args: &FilesArgs) -> Result<Format> {
-    let extension = args.output.as_deref().and_then(Path::extension).and_then(OsStr::to_str);
-    match (args.format, extension) {
-        (Some(Format::Npy), _) if args.output.is_none() => {
+fn format(asked: Option<Format>, rows: Option<&Path>) -> Result<Format> {
+    let extension = rows.and_then(Path::extension).and_then(OsStr::to_str).map(str::to_lowercase);
+    match (asked, extension.as_deref()) {
+        (Some(Format::Npy), _) if rows.is_none() => {
             bail!("npy needs a file to write to: give one with --output FILE.npy")
         }
         (Some(format), _) => Ok(format),
@@ -94,37 +151,10 @@ fn format(args: &FilesArgs) -> Result<Format> {
     }
 }
 
-/// Files that are written and must not be read.
-fn outputs(args: &FilesArgs, format: Format) -> Vec<PathBuf> {
-    let ids = match (&args.output, format) {
-        (Some(output), Format::Npy) => Some(NpyWriter::ids_path(output)),
-        _ => None,
-    };
-    args.output.iter().cloned().chain(ids).chain(args.report.clone()).collect()
-}
-
-fn writer(
-    args: &FilesArgs,
-    format: Format,
-    model: &StaticModel,
-    temporaries: &Temporaries,
-) -> Result<Box<dyn RowWriter>> {
-    let id = model.model_id();
-    Ok(match (&args.output, format) {
-        (Some(path), Format::Npy) => {
-            Box::new(NpyWriter::create(path, model.dim(), id, temporaries)?)
-        }
-        (Some(path), Format::Jsonl) => {
-            Box::new(JsonlWriter::new(Destination::create(path, temporaries)?, id))
-        }
-        (None, _) => Box::new(JsonlWriter::new(Destination::stdout(), id)),
-    })
-}
-
-fn report_line(skipped: &Skipped) -> String {
-    let path = skipped.path.to_string_lossy();
-    let line = serde_json::json!({ "path": path, "reason": skipped.reason.to_string() });
-    format!("{line}\n")
+/// One name for the place of a file that need not exist.
+fn place(path: &Path) -> PathBuf {
+    let canonical = fs::canonicalize(path).ok();
+    canonical.or_else(|| std::path::absolute(path).ok()).unwrap_or_else(|| path.to_owned())
 }
 
 /// Says what was done, what was left out, and what to mind.
@@ -135,27 +165,25 @@ fn tell(summary: &Summary, args: &FilesArgs, elapsed: Duration, console: Console
     if let Some(more) = summary.skipped.len().checked_sub(SHOWN_SKIPPED + 1) {
         console.warn(&format!("skipped {} more: see --report", more + 1));
     }
-    for (path, invalid) in &summary.invalid {
+    for (path, invalid) in summary.invalid.iter().take(SHOWN_SKIPPED) {
         console.warn(&format!(
             "{}: {} not valid in its encoding and replaced, the first at byte {}",
             path.display(),
-            if invalid.count == 1 {
-                "1 sequence was".to_owned()
-            } else {
-                format!("{} sequences were", invalid.count)
-            },
+            were(invalid.count, "sequence"),
             invalid.first_byte
+        ));
+    }
+    if let Some(more) = summary.invalid.len().checked_sub(SHOWN_SKIPPED + 1) {
+        console.warn(&format!(
+            "invalid bytes were replaced in {}",
+            count(more as u64 + 1, "more file")
         ));
     }
     if summary.clipped_rows > 0 {
         console.warn(&format!(
-            "only the first {} of {} embedded: see --max-text-bytes and --chunk",
+            "{} larger than {}, and only that much embedded: see --max-text-bytes and --chunk",
+            were(summary.clipped_rows, "text"),
             size(args.max_text_bytes.get() as u64),
-            if summary.clipped_rows == 1 {
-                "1 text was".to_owned()
-            } else {
-                format!("{} texts were", summary.clipped_rows)
-            },
         ));
     }
     warn_if_unknown(
@@ -165,12 +193,14 @@ fn tell(summary: &Summary, args: &FilesArgs, elapsed: Duration, console: Console
         summary.unknown_tokens,
         console,
     );
-    let skipped = match summary.skipped.len() {
+    let if_any = |number: u64, noun: &str, what: &str| match number {
         0 => String::new(),
-        skipped => format!(", {} skipped", count(skipped as u64, "input")),
+        number => format!(", {} {what}", count(number, noun)),
     };
+    let truncated = if_any(summary.truncated_rows, "text", "cut to the token limit");
+    let skipped = if_any(summary.skipped.len() as u64, "input", "skipped");
     console.note(&format!(
-        "{} of {} ({}, {}) in {elapsed:.1?}{skipped}",
+        "{} of {} ({}, {}) in {elapsed:.1?}{truncated}{skipped}",
         count(summary.rows, "vector"),
         count(summary.sources, "file"),
         size(summary.bytes),

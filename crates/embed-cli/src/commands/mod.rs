@@ -6,9 +6,10 @@ mod similarity;
 mod text;
 
 use anyhow::Result;
+use embed_core::RowInfo;
 
 use crate::cli::{Cli, Command};
-use crate::console::Console;
+use crate::console::{Console, count};
 use crate::exit_code::Outcome;
 
 pub(crate) fn run(cli: &Cli, console: Console) -> Result<Outcome> {
@@ -29,4 +30,22 @@ fn warn_if_unknown(rows: u64, zero_rows: u64, tokens: u64, unknown_tokens: u64, 
              choose a multilingual one with --model"
         ));
     }
+}
+
+/// [`warn_if_unknown`] for texts with their row infos, and a word about texts that were cut.
+fn warn_about(info: &[RowInfo], console: Console) {
+    let sum = |number: fn(&RowInfo) -> usize| info.iter().map(|info| number(info) as u64).sum();
+    let zero_rows = sum(|info| usize::from(info.kept == 0));
+    let (tokens, unknown) = (sum(|info| info.tokens), sum(|info| info.unknown));
+    warn_if_unknown(info.len() as u64, zero_rows, tokens, unknown, console);
+    let truncated: u64 = sum(|info| usize::from(info.truncated));
+    if truncated > 0 {
+        console
+            .warn(&format!("{} cut to the token limit: see --max-length", were(truncated, "text")));
+    }
+}
+
+/// "1 text was", "2 texts were".
+fn were(number: u64, noun: &str) -> String {
+    format!("{} {}", count(number, noun), if number == 1 { "was" } else { "were" })
 }

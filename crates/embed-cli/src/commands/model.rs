@@ -19,15 +19,15 @@ pub(crate) fn run(
 ) -> Result<Outcome> {
     let (text, outcome) = match command {
         ModelCommand::Info(args) => {
-            let model = model::open(args.model.as_deref(), global, console)?;
+            let model = model::open(args.place.as_deref(), global, console)?;
             (describe(&model), Outcome::Done)
         }
         ModelCommand::Verify(args) => {
-            let model = model::open(args.model.as_deref(), global, console)?;
+            let model = model::open(args.place.as_deref(), global, console)?;
             verify(&model)?
         }
     };
-    let mut out = Destination::stdout();
+    let mut out = Destination::stdout()?;
     out.write(text.as_bytes())?;
     out.commit()?;
     Ok(outcome)

@@ -94,6 +94,60 @@ fn what_is_left_out_is_named_and_the_code_is_3() -> io::Result<()> {
 }
 
 #[test]
+fn inputs_that_cannot_be_read_leave_the_old_output() -> io::Result<()> {
+    let tree = tree()?;
+    fs::write(tree.path().join("out.jsonl"), "old")?;
+    let run = run(tree.path(), &["files", "typing-error", "-o", "out.jsonl"]);
+    assert_eq!((run.code, run.stdout.as_str()), (Some(2), ""));
+    assert!(run.stderr.ends_with("error: none of the inputs could be read\n"), "{}", run.stderr);
+    assert_eq!(fs::read_to_string(tree.path().join("out.jsonl"))?, "old");
+    check_names(tree.path(), &["docs", "out.jsonl"]);
+    Ok(())
+}
+
+#[test]
+fn an_output_that_is_named_as_an_input_is_refused_untouched() -> io::Result<()> {
+    let tree = tree()?;
+    for arguments in [
+        &["files", "docs/a.md", "-o", "docs/a.md", "--format", "jsonl"][..],
+        &["files", "docs/a.md", "--report", "docs/../docs/a.md"],
+    ] {
+        let message = "error: docs/a.md is both an input and an output\n";
+        check(&run(tree.path(), arguments), 2, "", message);
+        assert!(fs::read_to_string(tree.path().join("docs/a.md"))?.starts_with("# Title"));
+    }
+    Ok(())
+}
+
+#[test]
+fn two_outputs_in_one_place_are_refused() -> io::Result<()> {
+    let tree = tree()?;
+    for arguments in [
+        &["files", "docs", "-o", "x.jsonl", "--report", "./x.jsonl"][..],
+        &["files", "docs", "-o", "x.npy", "--report", "x.ids.jsonl"],
+    ] {
+        let run = run(tree.path(), arguments);
+        assert_eq!((run.code, run.stdout.as_str()), (Some(2), ""));
+        assert!(
+            run.stderr.starts_with("error: two outputs would be written to "),
+            "{}",
+            run.stderr
+        );
+    }
+    check_names(tree.path(), &["docs"]);
+    Ok(())
+}
+
+#[test]
+fn a_dash_as_output_is_standard_output() -> io::Result<()> {
+    let tree = tree()?;
+    let run = run(tree.path(), &["files", "docs", "-o", "-", "-q"]);
+    assert_eq!((run.code, run.rows().len()), (Some(0), 2));
+    check_names(tree.path(), &["docs"]);
+    Ok(())
+}
+
+#[test]
 fn nothing_to_do_is_1() -> io::Result<()> {
     let tree = tempfile::tempdir()?;
     let run = run(tree.path(), &["files", "."]);
@@ -174,6 +228,30 @@ mod unix {
         let run = run(tree.path(), &["files", "docs", "-o", "/dev/full"]);
         let message = "error: cannot write /dev/full: No space left on device (os error 28)\n";
         check(&run, 2, "", message);
+        Ok(())
+    }
+
+    #[test]
+    fn standard_output_in_the_walked_folder_is_not_read() -> io::Result<()> {
+        let tree = tree()?;
+        fs::write(tree.path().join("docs/z.txt"), "rows of an earlier run")?;
+        let out = fs::OpenOptions::new().append(true).open(tree.path().join("docs/z.txt"))?;
+        let status = embed(tree.path()).args(["files", "docs", "-q"]).stdout(out).status()?;
+        assert_eq!(status.code(), Some(0));
+        let text = fs::read_to_string(tree.path().join("docs/z.txt"))?;
+        assert_eq!(text.matches("\"path\"").count(), 2);
+        assert!(!text.contains("\"docs/z.txt\""));
+        Ok(())
+    }
+
+    #[test]
+    fn a_standard_output_that_cannot_be_written_is_an_error() -> io::Result<()> {
+        let tree = tree()?;
+        let read_only = fs::File::open("/dev/null")?;
+        let output = embed(tree.path()).args(["text", "x"]).stdout(read_only).output()?;
+        assert_eq!(output.status.code(), Some(2));
+        let message = "error: cannot write standard output: Bad file descriptor (os error 9)\n";
+        assert_eq!(String::from_utf8_lossy(&output.stderr), message);
         Ok(())
     }
 

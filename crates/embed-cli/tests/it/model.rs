@@ -27,6 +27,23 @@ fn info_says_what_the_model_is() {
 }
 
 #[test]
+fn a_model_can_be_named_in_every_place() {
+    let info = |arguments: &[&str]| {
+        let run = run(here(), arguments);
+        assert_eq!((run.code, run.stderr.as_str()), (Some(0), ""), "{arguments:?}");
+        run.stdout
+    };
+    let expected = info(&["model", "info", DEFAULT]);
+    assert!(expected.starts_with(&format!("model: {DEFAULT}\n")));
+    assert_eq!(info(&["model", "info", "--model", DEFAULT]), expected);
+    assert_eq!(info(&["--model", DEFAULT, "model", "info"]), expected);
+    assert_eq!(
+        info(&["model", "info", "--model", DEFAULT, "--subfolder", "."]).lines().nth(1),
+        expected.lines().nth(1)
+    );
+}
+
+#[test]
 fn verify_checks_a_folder_and_the_built_in_model_alike() {
     let lines = |origin: &str| {
         format!(
@@ -66,6 +83,13 @@ fn a_damaged_model_fails_the_check_and_cannot_embed_files() -> std::io::Result<(
         "{}",
         verify.stdout
     );
+
+    let text = run(folder.path(), &["--model", ".", "text", "hello"]);
+    let message = "error: text 0, chunk 0: the vector is not finite: the model has damaged rows\n";
+    check(&text, 2, "", message);
+    let similarity = run(folder.path(), &["--model", ".", "similarity", "hello", "x"]);
+    let message = "error: the vector of \"hello\" is not finite: the model has damaged rows\n";
+    check(&similarity, 2, "", message);
 
     std::fs::write(folder.path().join("a.txt"), "some text")?;
     let files = run(folder.path(), &["--model", ".", "files", "a.txt", "-o", "out.jsonl"]);

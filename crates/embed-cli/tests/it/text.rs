@@ -52,7 +52,7 @@ fn options_of_encoding_reach_the_rows() {
     };
     let (default, truncated) = length(&["text", "a few words"]);
     assert!((default - 1.0).abs() < 1e-5 && !truncated);
-    let (raw, truncated) = length(&["text", "a few words", "--normalize=no", "--max-length", "2"]);
+    let (raw, truncated) = length(&["text", "a few words", "--no-normalize", "--max-length", "2"]);
     assert!((raw - 1.0).abs() > 1e-3 && truncated);
 }
 
@@ -68,8 +68,16 @@ fn similarity_prints_a_number_or_a_matrix() {
     assert_eq!((rows.len(), rows[0].len()), (3, 3));
     assert!(rows[0][1] > rows[0][2], "a cat is closer to a kitten: {}", matrix.stdout);
     let zero = run(here(), &["similarity", "", "x"]);
+    assert_eq!((zero.code, zero.stdout.as_str()), (Some(0), "0.000000\n"));
     let warning = "warning: the model knows nothing of \"\": its similarity to anything is 0\n";
-    check(&zero, 0, "0.000000\n", warning);
+    assert!(zero.stderr.starts_with(warning), "{}", zero.stderr);
+}
+
+#[test]
+fn a_text_that_was_cut_is_mentioned() {
+    let run = run(here(), &["text", "one two three", "--max-length", "2"]);
+    let warning = "warning: 1 text was cut to the token limit: see --max-length\n";
+    assert_eq!((run.code, run.stderr.as_str()), (Some(0), warning));
 }
 
 #[test]
@@ -80,6 +88,8 @@ fn wrong_usage_is_2_with_advice() {
         &["similarity", "one"],
         &["text", "x", "--max-length", "0"],
         &["text", "x", "--profile", "none"],
+        &["text", "x", "--normalize=no"],
+        &["model", "info", "a", "--model", "b"],
         &["files", "x", "--chunk", "chars:5/9"],
         &["-q", "-v", "text", "x"],
         &["no-such-command"],

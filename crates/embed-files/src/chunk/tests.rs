@@ -109,6 +109,17 @@ fn a_long_line_keeps_its_beginning_and_its_whole_span_and_hash() {
 }
 
 #[test]
+fn a_line_of_exactly_the_limit_is_not_clipped_wherever_a_block_ends() {
+    let line = "y".repeat(100);
+    for shift in 0..3 {
+        // Line ends lie at every position relative to the ends of blocks.
+        let text = "x".repeat(shift) + "\r\n" + &format!("{line}\r\n").repeat(2000);
+        let found = chunks(text.as_bytes(), "line", 100);
+        assert!(found.iter().all(|chunk| !chunk.clipped));
+    }
+}
+
+#[test]
 fn clipping_does_not_cut_a_character() {
     let found = chunks("äöü\nx".as_bytes(), "line", 3);
     assert_eq!((found[0].text.as_str(), found[0].clipped), ("ä", true));

@@ -40,8 +40,7 @@ pub struct Destination {
 
 #[derive(Debug)]
 enum Target {
-    Stdout(BufWriter<io::StdoutLock<'static>>),
-    /// A pipe or a device.
+    /// Standard output, a pipe or a device.
     Through(BufWriter<File>),
     Replace {
         file: BufWriter<NamedTempFile>,
@@ -51,9 +50,19 @@ enum Target {
 
 impl Destination {
     /// Standard output.
-    pub fn stdout() -> Self {
-        let stdout = BufWriter::with_capacity(BUFFER_BYTES, io::stdout().lock());
-        Self { path: PathBuf::from("standard output"), target: Target::Stdout(stdout) }
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Write`] if there is none.
+    pub fn stdout() -> Result<Self, Error> {
+        let path = PathBuf::from("standard output");
+        match stdout_file() {
+            Ok(file) => {
+                let target = Target::Through(BufWriter::with_capacity(BUFFER_BYTES, file));
+                Ok(Self { path, target })
+            }
+            Err(source) => Err(Error::Write { path, source }),
+        }
     }
 
     /// A file that is replaced when the output is complete, or a pipe or device that is written through.
@@ -63,16 +72,16 @@ impl Destination {
     /// [`Error::Write`] if neither can be opened.
     pub fn create(path: &Path, temporaries: &Temporaries) -> Result<Self, Error> {
         let fail = |source| Error::Write { path: path.to_owned(), source };
-        // Behind a symbolic link, the file that it leads to is replaced and not the link.
-        let place = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+        if Self::is_written_through(path) {
+            // Appending: behind a descriptor may stand a file that holds something already.
+            let file = OpenOptions::new().append(true).open(path).map_err(fail)?;
+            let target = Target::Through(BufWriter::with_capacity(BUFFER_BYTES, file));
+            return Ok(Self { path: path.to_owned(), target });
+        }
+        let place = behind_links(path);
         let existing = fs::metadata(&place).ok();
         if existing.as_ref().is_some_and(fs::Metadata::is_dir) {
             return Err(fail(io::ErrorKind::IsADirectory.into()));
-        }
-        if Self::is_written_through(&place) {
-            let file = OpenOptions::new().write(true).open(&place).map_err(fail)?;
-            let target = Target::Through(BufWriter::with_capacity(BUFFER_BYTES, file));
-            return Ok(Self { path: path.to_owned(), target });
         }
         let folder = match place.parent() {
             Some(folder) if !folder.as_os_str().is_empty() => folder,
@@ -83,6 +92,10 @@ impl Destination {
         // As an ordinary new file, or as the file that is replaced.
         #[cfg(unix)]
         builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
+        if !folder.is_dir() {
+            let message = format!("there is no folder {}", folder.display());
+            return Err(fail(io::Error::new(io::ErrorKind::NotFound, message)));
+        }
         // Only the kind of the error: its text would name the temporary file.
         let file = builder.tempfile_in(folder).map_err(|error| fail(error.kind().into()))?;
         temporaries.lock().push(file.path().to_owned());
@@ -99,9 +112,13 @@ impl Destination {
         &self.path
     }
 
-    /// Whether `path` is a pipe or a device: [`create`](Self::create) writes it through, and opening a
-    /// pipe waits for a reader.
+    /// Whether `path` is a pipe, a device or an open descriptor: [`create`](Self::create) writes it
+    /// through, and opening a pipe waits for a reader.
     pub fn is_written_through(path: &Path) -> bool {
+        let descriptors = ["/dev/stdout", "/dev/stderr", "/dev/fd", "/proc/self/fd"];
+        if descriptors.iter().any(|descriptor| path.starts_with(descriptor)) {
+            return true;
+        }
         fs::metadata(path).is_ok_and(|metadata| !metadata.is_file() && !metadata.is_dir())
     }
 
@@ -112,7 +129,6 @@ impl Destination {
     /// [`Error::Write`].
     pub fn write(&mut self, bytes: &[u8]) -> Result<(), Error> {
         let result = match &mut self.target {
-            Target::Stdout(stdout) => stdout.write_all(bytes),
             Target::Through(file) => file.write_all(bytes),
             Target::Replace { file, .. } => file.write_all(bytes),
         };
@@ -130,7 +146,22 @@ impl Destination {
                 .seek(SeekFrom::Start(0))
                 .and_then(|_| file.write_all(bytes))
                 .and_then(|()| file.seek(SeekFrom::End(0)).map(drop)),
-            Target::Stdout(_) | Target::Through(_) => Err(io::ErrorKind::NotSeekable.into()),
+            Target::Through(_) => Err(io::ErrorKind::NotSeekable.into()),
+        };
+        result.map_err(|source| self.fail(source))
+    }
+
+    /// Makes what was written so far durable, still beside its place.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Write`].
+    pub fn sync(&mut self) -> Result<(), Error> {
+        let result = match &mut self.target {
+            Target::Replace { file, .. } => {
+                file.flush().and_then(|()| file.get_ref().as_file().sync_all())
+            }
+            Target::Through(file) => file.flush(),
         };
         result.map_err(|source| self.fail(source))
     }
@@ -143,7 +174,6 @@ impl Destination {
     pub fn commit(self) -> Result<(), Error> {
         let Self { path, target } = self;
         let result = match target {
-            Target::Stdout(mut stdout) => stdout.flush(),
             Target::Through(mut file) => file.flush(),
             Target::Replace { file, temporaries } => replace(&path, file, &temporaries),
         };
@@ -169,9 +199,38 @@ fn replace(
     #[cfg(unix)]
     if let Some(folder) = path.parent() {
         let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
-        File::open(folder)?.sync_all()?;
+        // The new file is in place: a folder that may not be read is no reason to call it a failure.
+        if let Ok(folder) = File::open(folder) {
+            let _ = folder.sync_all();
+        }
     }
     Ok(())
+}
+
+/// Standard output as a plain file: the standard library would take a closed one for a success.
+#[cfg(unix)]
+fn stdout_file() -> io::Result<File> {
+    use std::os::fd::AsFd as _;
+    Ok(File::from(io::stdout().as_fd().try_clone_to_owned()?))
+}
+
+/// Standard output as a plain file.
+#[cfg(windows)]
+fn stdout_file() -> io::Result<File> {
+    use std::os::windows::io::AsHandle as _;
+    Ok(File::from(io::stdout().as_handle().try_clone_to_owned()?))
+}
+
+/// The place that `path` leads to: behind symbolic links, also where nothing is there yet.
+fn behind_links(path: &Path) -> PathBuf {
+    /// As many as Linux follows.
+    const MOST_LINKS: usize = 40;
+    let mut place = path.to_owned();
+    for _ in 0..MOST_LINKS {
+        let Ok(target) = fs::read_link(&place) else { break };
+        place = place.parent().unwrap_or(Path::new("")).join(target);
+    }
+    place
 }
 
 #[cfg(test)]
@@ -232,6 +291,12 @@ mod tests {
         assert!(fs::symlink_metadata(&link)?.is_symlink());
         assert_eq!(fs::read_to_string(&file)?, "new");
         assert_eq!(fs::metadata(&file)?.permissions().mode() & 0o777, 0o640);
+
+        let dangling = folder.path().join("dangling");
+        symlink("not-yet", &dangling)?;
+        Destination::create(&dangling, &Temporaries::default())?.commit()?;
+        assert!(fs::symlink_metadata(&dangling)?.is_symlink());
+        assert!(folder.path().join("not-yet").is_file());
         Ok(())
     }
 

@@ -3,12 +3,12 @@
 //! Values are written in the shortest decimal form that reads back as the same `f32`. SCHEMA.md at the
 //! root of the repository describes the fields.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use embed_core::RowInfo;
 
 use super::{Destination, Row, RowWriter};
-use crate::error::Error;
+use crate::error::{Error, Skipped};
 
 /// Writes rows as JSONL.
 #[derive(Debug)]
@@ -44,7 +44,7 @@ impl RowWriter for JsonlWriter {
 ///
 /// # Errors
 ///
-/// [`Error::Write`].
+/// [`Error::NonFinite`] if the vector is not finite, [`Error::Write`].
 pub fn write_text_row(
     destination: &mut Destination,
     index: usize,
@@ -53,6 +53,10 @@ pub fn write_text_row(
     info: &RowInfo,
     vector: &[f32],
 ) -> Result<(), Error> {
+    if !vector.iter().all(|value| value.is_finite()) {
+        let path = PathBuf::from(format!("text {index}"));
+        return Err(Error::NonFinite { path, chunk: 0 });
+    }
     let zero = vector.iter().all(|&value| value == 0.0);
     let mut line = format!(
         "{{\"index\":{index},\"text_hash\":\"{}\",\"model\":\"{model_id}\",\
@@ -64,6 +68,19 @@ pub fn write_text_row(
     .into_bytes();
     write_vector(&mut line, vector);
     line.extend_from_slice(b"}\n");
+    destination.write(&line)
+}
+
+/// Writes an input that was left out as a JSON line.
+///
+/// # Errors
+///
+/// [`Error::Write`].
+pub fn write_skipped(destination: &mut Destination, skipped: &Skipped) -> Result<(), Error> {
+    let mut line = b"{\"path\":".to_vec();
+    write_path(&mut line, &skipped.path);
+    let reason = serde_json::Value::from(skipped.reason.to_string());
+    line.extend_from_slice(format!(",\"reason\":{reason}}}\n").as_bytes());
     destination.write(&line)
 }
 

@@ -14,7 +14,7 @@ use crate::chunk::Chunk;
 use crate::error::Error;
 
 pub use destination::{Destination, Temporaries};
-pub use jsonl::{JsonlWriter, write_text_row};
+pub use jsonl::{JsonlWriter, write_skipped, write_text_row};
 pub use npy::NpyWriter;
 
 /// One embedded chunk.

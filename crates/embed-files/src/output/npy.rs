@@ -46,9 +46,14 @@ impl NpyWriter {
         Ok(Self { array, ids, model_id: model_id.to_owned(), dim, rows: 0, buffer: Vec::new() })
     }
 
-    /// `vectors.npy` has its ids in `vectors.ids.jsonl`.
+    /// `vectors.npy` has its ids in `vectors.ids.jsonl`; another extension stays: `v.1` has `v.1.ids.jsonl`.
     pub fn ids_path(path: &Path) -> PathBuf {
-        path.with_extension("ids.jsonl")
+        let is_npy =
+            path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("npy"));
+        let stem = if is_npy { path.with_extension("") } else { path.to_owned() };
+        let mut name = stem.into_os_string();
+        name.push(".ids.jsonl");
+        name.into()
     }
 }
 
@@ -69,6 +74,9 @@ impl RowWriter for NpyWriter {
 
     fn finish(mut self: Box<Self>) -> Result<(), Error> {
         self.array.overwrite_start(&header(self.rows, self.dim))?;
+        // Whatever can fail for want of space happens before the first of the two is renamed.
+        self.array.sync()?;
+        self.ids.sync()?;
         self.ids.commit()?;
         self.array.commit()
     }
@@ -104,5 +112,6 @@ mod tests {
     #[test]
     fn ids_lie_beside_the_array() {
         assert_eq!(NpyWriter::ids_path(Path::new("d/v.npy")), Path::new("d/v.ids.jsonl"));
+        assert_eq!(NpyWriter::ids_path(Path::new("v.1")), Path::new("v.1.ids.jsonl"));
     }
 }

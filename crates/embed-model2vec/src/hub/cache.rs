@@ -52,6 +52,6 @@ fn repository_folder(cache: &Path, name: &ModelName) -> PathBuf {
 }
 
 /// A full Git commit hash.
-fn is_commit(revision: &str) -> bool {
+pub(super) fn is_commit(revision: &str) -> bool {
     revision.len() == 40 && revision.bytes().all(|byte| byte.is_ascii_hexdigit())
 }

@@ -1,9 +1,11 @@
 //! The one door to the network.
 
 use std::error::Error as StdError;
+use std::fs;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 
-use hf_hub::api::sync::{Api, ApiBuilder, ApiError};
+use hf_hub::api::sync::{Api, ApiBuilder, ApiError, Metadata};
 use hf_hub::{Cache, Repo, RepoType};
 
 use super::{ModelName, Settings};
@@ -30,6 +32,9 @@ pub enum DownloadError {
 }
 
 /// Downloads through the hf-hub crate. No connection is made before the first download.
+///
+/// The answer's commit and ETag become parts of paths in the cache, and hf-hub takes them as they are:
+/// they are looked at before anything is written, and the size of the file after.
 #[derive(Clone, Debug)]
 pub struct HfHub {
     settings: Settings,
@@ -65,11 +70,57 @@ impl Download for HfHub {
             RepoType::Model,
             name.revision().to_owned(),
         );
-        api.repo(repository).download(file).map_err(|error| match error {
-            ApiError::RequestError(request) if matches!(*request, ureq::Error::StatusCode(404)) => {
-                DownloadError::NotFound
-            }
-            error => DownloadError::Failed(error.into()),
-        })
+        let repository = api.repo(repository);
+        // hf-hub asserts where an answer can be wrong: a wrong answer must not end the process.
+        let fetch = AssertUnwindSafe(|| {
+            let metadata = api.metadata(&repository.url(file)).map_err(failure)?;
+            check_names(&metadata)?;
+            let path = repository.download(file).map_err(failure)?;
+            check_size(&path, metadata.size())?;
+            Ok(path)
+        });
+        catch_unwind(fetch)
+            .unwrap_or_else(|_| Err(failed("the client failed on the server's answer")))
     }
+}
+
+fn failed(message: impl Into<String>) -> DownloadError {
+    DownloadError::Failed(message.into().into())
+}
+
+fn failure(error: ApiError) -> DownloadError {
+    match error {
+        ApiError::RequestError(request) if matches!(*request, ureq::Error::StatusCode(404)) => {
+            DownloadError::NotFound
+        }
+        error => DownloadError::Failed(error.into()),
+    }
+}
+
+/// A commit is 40 hexadecimal digits, and an ETag a name without anything that a path understands.
+fn check_names(metadata: &Metadata) -> Result<(), DownloadError> {
+    let (commit, etag) = (metadata.commit_hash(), metadata.etag());
+    if !super::cache::is_commit(commit) {
+        return Err(failed(format!("the server names the commit {commit:?}: expected 40 digits")));
+    }
+    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
+    if etag.is_empty() || !etag.chars().all(plain) {
+        return Err(failed(format!(
+            "the server names the file {etag:?}: expected letters and digits"
+        )));
+    }
+    Ok(())
+}
+
+/// A file that came short is taken out of the cache again.
+fn check_size(path: &PathBuf, expected: usize) -> Result<(), DownloadError> {
+    let found = fs::metadata(path).map_or(0, |metadata| metadata.len());
+    if found == expected as u64 {
+        return Ok(());
+    }
+    for file in [fs::canonicalize(path).ok(), Some(path.clone())].into_iter().flatten() {
+        // What cannot be removed is found to be damaged when it is loaded.
+        let _ = fs::remove_file(file);
+    }
+    Err(failed(format!("{found} bytes came of {expected}")))
 }

@@ -103,10 +103,18 @@ pub fn open(
     if Path::new(model).exists() {
         return Bundle::open(below(Path::new(model), subfolder));
     }
+    // What is written as a path cannot be meant as a name.
+    let is_path = model.starts_with(['.', '/', '~', '\\']);
     let not_local =
         Attempt { place: model.to_owned(), reason: "there is no such folder".to_owned() };
     let name: ModelName = match model.parse() {
         Ok(name) => name,
+        Err(_) if is_path => {
+            return Err(LoadError::NotFound {
+                wanted: model.to_owned(),
+                attempts: vec![not_local],
+            });
+        }
         Err(error) => {
             let hub = Attempt { place: "Hugging Face hub".to_owned(), reason: error.to_string() };
             return Err(LoadError::NotFound {
@@ -132,8 +140,10 @@ fn find(
     download: &dyn Download,
 ) -> Result<Bundle, LoadError> {
     // Within a repository only: the path becomes one below the cache.
-    let inside = |part| matches!(part, Component::Normal(_));
-    if let Some(outside) = subfolder.filter(|sub| !Path::new(sub).components().all(inside)) {
+    let is_inside = |subfolder: &str| {
+        Path::new(subfolder).components().all(|part| matches!(part, Component::Normal(_)))
+    };
+    if let Some(outside) = subfolder.filter(|subfolder| !is_inside(subfolder)) {
         let reason = "a subfolder is a relative path without '..'";
         return Err(LoadError::HubName { name: format!("{}/{outside}", name.repository), reason });
     }
@@ -207,11 +217,13 @@ fn fetch(
     let mut missing = Vec::new();
     'layouts: for layout in Layout::ALL {
         let mut folder = None;
-        // The weights come last: they are large, and the small files tell whether they are needed.
-        for file in [layout.config(), layout.tokenizer(), layout.weights()] {
+        // The weights come last: they are large, the small files tell whether they are needed, and a
+        // cache without them is not mistaken for a complete one.
+        for file in [layout.config(), MODULES, layout.tokenizer(), layout.weights()] {
             match get(file)? {
                 Some(path) if file == layout.config() => folder = path.parent().map(Path::to_owned),
                 Some(_) => {}
+                None if file == MODULES => {}
                 None => {
                     missing.push(Attempt {
                         place: format!("{}/{}", settings.endpoint, in_repository(file)),
@@ -221,7 +233,6 @@ fn fetch(
                 }
             }
         }
-        get(MODULES)?;
         let folder = folder.expect("the configuration was fetched and lies in a folder");
         return Ok(Ok((folder, layout)));
     }

@@ -282,6 +282,39 @@ fn a_refusal_of_the_server_is_a_download_error() -> Result<(), Box<dyn std::erro
 }
 
 #[test]
+fn names_from_the_server_that_would_leave_the_cache_are_refused()
+-> Result<(), Box<dyn std::error::Error>> {
+    for header in ["etag: \"../../evil\"", "etag: \"/evil\"", "x-repo-commit: ../../evil"] {
+        let listener = TcpListener::bind("127.0.0.1:0")?;
+        let endpoint = format!("http://{}", listener.local_addr()?);
+        thread::spawn(move || {
+            for mut stream in listener.incoming().flatten() {
+                let mut request = BufReader::new(stream.try_clone().expect("a clone")).lines();
+                while request.next().is_some_and(|line| line.is_ok_and(|line| !line.is_empty())) {}
+                let defaults = [format!("x-repo-commit: {COMMIT}"), "etag: \"good\"".to_owned()];
+                let name = header.split(':').next().unwrap_or_default();
+                let others = defaults.iter().filter(|line| !line.starts_with(name));
+                let headers: String = others.map(|line| format!("{line}\r\n")).collect();
+                let _ = write!(
+                    stream,
+                    "HTTP/1.1 206 Partial Content\r\nconnection: close\r\n{headers}{header}\r\n\
+                     content-range: bytes 0-0/2\r\ncontent-length: 1\r\n\r\n{{"
+                );
+            }
+        });
+        let folder = tempfile::tempdir()?;
+        let cache = folder.path().join("a/b/cache");
+        let settings = settings(&cache, &endpoint, false);
+        let error =
+            open("org/model", None, &settings, &HfHub::new(&settings, false)).expect_err("refused");
+        let LoadError::Download { source, .. } = &error else { panic!("{error:?}") };
+        assert!(source.to_string().starts_with("the server names the "), "{source}");
+        assert_eq!(fs::read_dir(folder.path())?.count(), 0, "nothing was written");
+    }
+    Ok(())
+}
+
+#[test]
 fn no_connection_is_a_download_error() -> Result<(), Box<dyn std::error::Error>> {
     let cache = tempfile::tempdir()?;
     // Port 1 of this machine: nobody listens.

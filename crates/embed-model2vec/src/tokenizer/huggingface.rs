@@ -1,6 +1,7 @@
 //! Tokenizing through the `tokenizers` crate: any pipeline that it can read.
 
 use std::ops::ControlFlow;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use embed_core::Error;
 use tokenizers::models::ModelWrapper;
@@ -29,6 +30,7 @@ impl HuggingFace {
         tokenizer.with_padding(None);
         tokenizer.with_truncation(None)?;
         tokenizer.with_post_processor(None::<tokenizers::PostProcessorWrapper>);
+        without_dropout(&mut tokenizer);
 
         let entries = tokenizer.get_vocab(true);
         let size = entries.values().max().map_or(0, |&largest| largest as usize + 1);
@@ -59,9 +61,9 @@ impl HuggingFace {
     }
 
     pub(super) fn tokenize(&self, text: &str, sink: &mut impl IdSink) -> Result<(), Error> {
-        let encoding = self
-            .tokenizer
-            .encode_fast(text, false)
+        // A model file can bring the foreign code to panic on a text: the text fails, we do not.
+        let encoding = catch_unwind(AssertUnwindSafe(|| self.tokenizer.encode_fast(text, false)))
+            .unwrap_or_else(|_| Err("the tokenizer panicked".into()))
             .map_err(|source| Error::backend(TokenizeError(source)))?;
         for &id in encoding.get_ids() {
             if Some(id) != self.placeholder && sink.push(id) == ControlFlow::Break(()) {
@@ -69,5 +71,16 @@ impl HuggingFace {
             }
         }
         Ok(())
+    }
+}
+
+/// Dropout is a device of training: with it, the same text would give other ids each time.
+pub(super) fn without_dropout(tokenizer: &mut tokenizers::Tokenizer) {
+    if let ModelWrapper::BPE(model) = tokenizer.get_model()
+        && model.dropout.is_some()
+    {
+        let mut model = model.clone();
+        model.dropout = None;
+        tokenizer.with_model(model);
     }
 }

@@ -139,6 +139,13 @@ mod tests {
     }
 
     #[test]
+    fn dropout_is_switched_off() {
+        let model = r#"{"type":"BPE","dropout":0.9,"vocab":{"a":0,"b":1,"ab":2},"merges":["a b"],
+            "unk_token":null}"#;
+        check(model, "ab ab ab ab ab ab", &[2; 6], None);
+    }
+
+    #[test]
     fn an_unknown_token_that_only_the_added_tokens_have_is_still_dropped_by_its_id() {
         let model = r#"{"type":"WordLevel","vocab":{"b":0,"a":1},"unk_token":"[UNK]"}"#;
         let added = r#"[{"id":2,"content":"[UNK]","single_word":false,"lstrip":false,"rstrip":false,

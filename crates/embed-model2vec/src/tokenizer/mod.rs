@@ -74,6 +74,26 @@ impl Tokenizer {
     }
 }
 
+/// Parses a tokenizer for the reference: as the file says, but deterministic and never refusing text.
+///
+/// The second value is an id that stands for no token.
+pub(crate) fn load_reference(
+    file: &BundleFile,
+) -> Result<(tokenizers::Tokenizer, Option<u32>), LoadError> {
+    let load = || {
+        let mut tokenizer = tokenizers::Tokenizer::from_bytes(&*file.bytes)?;
+        huggingface::without_dropout(&mut tokenizer);
+        let size = tokenizer.get_vocab(true).values().max().map_or(0, |&id| id as usize + 1);
+        let placeholder = if missing_unknown::find(&tokenizer)?.model_fails {
+            Some(missing_unknown::supply(&mut tokenizer, size)?)
+        } else {
+            None
+        };
+        Ok((tokenizer, placeholder))
+    };
+    load().map_err(|source| LoadError::Tokenizer { path: file.path.clone(), source })
+}
+
 /// The median of entry lengths as `int(numpy.median(lengths))` gives it.
 fn median(lengths: &mut [usize]) -> usize {
     let middle = lengths.len() / 2;
