@@ -3,7 +3,7 @@
 
 use embed_core::{Embedder as _, EncodeOptions, Normalize, Tokens as _};
 use embed_model2vec::padded::PaddedForward;
-use embed_model2vec::{Sequential, StaticModel};
+use embed_model2vec::{ModelOptions, Sequential, StaticModel};
 
 use crate::fixture::{self, Tensor, VOCABULARY};
 
@@ -93,6 +93,23 @@ fn batched_equals_sequential_in_every_bit() -> Result<(), Box<dyn std::error::Er
                 assert_eq!(ids, sequential.token_ids(text, &options)?);
             }
         }
+    }
+    Ok(())
+}
+
+#[test]
+fn the_reference_reads_vocabularies_without_unknown_token_too()
+-> Result<(), Box<dyn std::error::Error>> {
+    let mut tokenizer = fixture::tokenizer();
+    tokenizer["model"]["vocab"].as_object_mut().ok_or("a map")?.remove("[UNK]");
+    tokenizer["model"]["vocab"]["x"] = serde_json::json!(1);
+    let bundle = fixture::bundle("{}", &tokenizer, fixture::safetensors(&[Tensor::table()]));
+    let model = StaticModel::from_bundle(bundle, ModelOptions::default())?;
+    let sequential = Sequential::new(&model)?;
+    let options = EncodeOptions::default();
+    for (text, ids) in [("a z b", &[2, 3][..]), ("z", &[]), ("x [UNK] a", &[1, 2])] {
+        assert_eq!(sequential.token_ids(text, &options)?, ids);
+        assert_eq!(model.embed(&[text])?.as_slice(), sequential.embed(text, &options)?);
     }
     Ok(())
 }

@@ -240,6 +240,18 @@ fn a_tokenizer_that_is_none_is_refused() {
 }
 
 #[test]
+fn a_tokenizer_that_panics_on_a_text_fails_that_text() -> Result<(), LoadError> {
+    use embed_core::Embedder as _;
+    let mut tokenizer = tokenizer();
+    // Cutting into pieces of no length is a thing that the parser accepts and the cutter does not.
+    tokenizer["pre_tokenizer"] = json!({ "type": "FixedLength", "length": 0 });
+    let model = load_all("{}", &tokenizer, safetensors(&[Tensor::table()]))?;
+    let error = model.embed(&["a"]).expect_err("no pieces");
+    assert!(matches!(error, embed_core::Error::Backend(_)), "{error:?}");
+    Ok(())
+}
+
+#[test]
 fn a_configuration_that_is_no_json_is_refused() {
     let result = load_all("{,}", &tokenizer(), safetensors(&[Tensor::table()]));
     check!(result, LoadError::Json { .. }, "fixture/config.json: not valid JSON");

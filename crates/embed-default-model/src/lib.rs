@@ -4,7 +4,7 @@
 //! of all-MiniLM-L6-v2 and stored as int8 rows with one `f32` scale for each row (8.1 MB). It is
 //! licensed under the Apache License 2.0: see `LICENSE` and `NOTICE` beside this crate's manifest.
 //!
-//! Text in other scripts than Latin is mostly unknown to its vocabulary.
+//! Text in other scripts than Latin is unknown to its vocabulary, or spelled out letter by letter.
 #![forbid(unsafe_code)]
 
 /// The model's name in messages.

@@ -294,10 +294,11 @@ fn names_from_the_server_that_would_leave_the_cache_are_refused()
                 let defaults = [format!("x-repo-commit: {COMMIT}"), "etag: \"good\"".to_owned()];
                 let name = header.split(':').next().unwrap_or_default();
                 let others = defaults.iter().filter(|line| !line.starts_with(name));
-                let headers: String = others.map(|line| format!("{line}\r\n")).collect();
+                let headers: Vec<&str> = others.map(String::as_str).collect();
+                let headers = headers.join("\r\n");
                 let _ = write!(
                     stream,
-                    "HTTP/1.1 206 Partial Content\r\nconnection: close\r\n{headers}{header}\r\n\
+                    "HTTP/1.1 206 Partial Content\r\nconnection: close\r\n{headers}\r\n{header}\r\n\
                      content-range: bytes 0-0/2\r\ncontent-length: 1\r\n\r\n{{"
                 );
             }
