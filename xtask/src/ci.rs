@@ -14,74 +14,54 @@ pub(crate) struct Args {
     keep_going: bool,
 }
 
-/// One check: what it is for, and the arguments of cargo.
+/// One check.
 struct Check {
     name: &'static str,
-    arguments: &'static [&'static str],
+    /// Arguments of cargo, with blanks between them.
+    cargo: &'static str,
     /// Value of RUSTDOCFLAGS.
     rustdoc_flags: &'static str,
 }
 
-const fn check(name: &'static str, arguments: &'static [&'static str]) -> Check {
-    Check { name, arguments, rustdoc_flags: "" }
+const fn check(name: &'static str, cargo: &'static str) -> Check {
+    Check { name, cargo, rustdoc_flags: "" }
 }
 
-const CLIPPY: &[&str] =
-    &["clippy", "--workspace", "--all-targets", "--locked", "--quiet", "--", "-D", "warnings"];
-
 const CHECKS: &[Check] = &[
-    check("formatting", &["fmt", "--all", "--check"]),
-    check("lints", CLIPPY),
-    check("core alone", &["check", "--locked", "--quiet", "-p", "embed-core"]),
+    check("formatting", "fmt --all --check"),
+    check("lints", "clippy --workspace --all-targets --locked --quiet -- -D warnings"),
+    check("core alone", "clippy --locked --quiet -p embed-core -- -D warnings"),
     check(
         "model2vec without features",
-        &["check", "--locked", "--quiet", "-p", "embed-model2vec", "--no-default-features"],
+        "clippy --locked --quiet -p embed-model2vec --no-default-features -- -D warnings",
     ),
     check(
         "model2vec with default features",
-        &["check", "--locked", "--quiet", "-p", "embed-model2vec"],
+        "clippy --locked --quiet -p embed-model2vec -- -D warnings",
     ),
     check(
         "model2vec with the hub alone",
-        &[
-            "check",
-            "--locked",
-            "--quiet",
-            "-p",
-            "embed-model2vec",
-            "--no-default-features",
-            "--features",
-            "hub",
-        ],
+        "clippy --locked --quiet -p embed-model2vec --no-default-features --features hub -- -D warnings",
     ),
     check(
         "model2vec with the default model alone",
-        &[
-            "check",
-            "--locked",
-            "--quiet",
-            "-p",
-            "embed-model2vec",
-            "--no-default-features",
-            "--features",
-            "default-model",
-        ],
+        "clippy --locked --quiet -p embed-model2vec --no-default-features --features default-model -- -D warnings",
     ),
     Check {
         name: "documentation",
-        arguments: &["doc", "--workspace", "--no-deps", "--locked", "--quiet"],
+        cargo: "doc --workspace --no-deps --locked --quiet",
         rustdoc_flags: "-D warnings",
     },
-    check("tests", &["test", "--workspace", "--locked"]),
+    check("tests", "test --workspace --locked"),
 ];
 
 pub(crate) fn run(args: &Args) -> Result<bool> {
     let mut failed = Vec::new();
     for check in CHECKS {
-        println!("== {}: cargo {}", check.name, check.arguments.join(" "));
+        println!("== {}: cargo {}", check.name, check.cargo);
         let started = now();
         let mut cargo = Command::new(env!("CARGO"));
-        cargo.args(check.arguments).current_dir(workspace_folder());
+        cargo.args(check.cargo.split_whitespace()).current_dir(workspace_folder());
         if !check.rustdoc_flags.is_empty() {
             cargo.env("RUSTDOCFLAGS", check.rustdoc_flags);
         }

@@ -20,6 +20,7 @@
 pub mod chunk;
 mod error;
 pub mod output;
+mod output_files;
 pub mod pipeline;
 pub mod stream;
 pub mod walk;

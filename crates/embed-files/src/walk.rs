@@ -6,9 +6,7 @@
 //! the file system have.
 
 use std::collections::BTreeSet;
-#[cfg(unix)]
-use std::fs::File;
-use std::fs::{self, FileType, Metadata};
+use std::fs::{self, FileType};
 use std::io;
 use std::path::{Component, Path, PathBuf};
 
@@ -16,6 +14,7 @@ use ignore::WalkBuilder;
 use ignore::overrides::{Override, OverrideBuilder};
 
 use crate::error::{Error, SkipReason, Skipped};
+pub use crate::output_files::OutputFiles;
 
 /// The name that stands for standard input.
 pub const STDIN: &str = "-";
@@ -34,56 +33,6 @@ pub struct WalkOptions {
     /// folders instead. The last matching glob decides. Globs with a slash are relative to the folder
     /// that is walked.
     pub globs: Vec<String>,
-}
-
-/// The files that a run writes to.
-#[derive(Clone, Debug, Default)]
-pub struct OutputFiles(Vec<FileIdentity>);
-
-impl OutputFiles {
-    /// Those of `paths` that exist already, and the file behind standard output if it is one.
-    pub fn new<'a>(paths: impl IntoIterator<Item = &'a Path>) -> Self {
-        let named =
-            paths.into_iter().filter_map(|path| Some(identity(path, &fs::metadata(path).ok()?)));
-        Self(named.chain(standard_output()).collect())
-    }
-
-    fn contain(&self, path: &Path, metadata: &Metadata) -> bool {
-        !self.0.is_empty() && self.0.contains(&identity(path, metadata))
-    }
-}
-
-/// Device and number of a file.
-#[cfg(unix)]
-type FileIdentity = (u64, u64);
-
-#[cfg(unix)]
-fn identity(_: &Path, metadata: &Metadata) -> FileIdentity {
-    use std::os::unix::fs::MetadataExt as _;
-    (metadata.dev(), metadata.ino())
-}
-
-/// `embed files . > out.jsonl` would otherwise read what it writes, for ever.
-#[cfg(unix)]
-fn standard_output() -> Option<FileIdentity> {
-    use std::os::fd::AsFd as _;
-    let file = File::from(io::stdout().as_fd().try_clone_to_owned().ok()?);
-    let metadata = file.metadata().ok()?;
-    metadata.is_file().then(|| identity(Path::new(""), &metadata))
-}
-
-/// Canonical path of a file.
-#[cfg(not(unix))]
-type FileIdentity = PathBuf;
-
-#[cfg(not(unix))]
-fn identity(path: &Path, _: &Metadata) -> FileIdentity {
-    fs::canonicalize(path).unwrap_or_else(|_| path.to_owned())
-}
-
-#[cfg(not(unix))]
-fn standard_output() -> Option<FileIdentity> {
-    None
 }
 
 /// The result of a walk.

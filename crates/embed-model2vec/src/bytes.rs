@@ -15,6 +15,8 @@ use memmap2::Mmap;
 /// Read-only bytes, wherever they live.
 pub(crate) enum Bytes {
     Mapped(Mmap),
+    /// Linked into the program.
+    #[cfg(feature = "default-model")]
     Static(&'static [u8]),
     Owned(Vec<u8>),
 }
@@ -41,6 +43,7 @@ impl Deref for Bytes {
     fn deref(&self) -> &[u8] {
         match self {
             Self::Mapped(map) => map,
+            #[cfg(feature = "default-model")]
             Self::Static(bytes) => bytes,
             Self::Owned(bytes) => bytes,
         }
@@ -51,6 +54,7 @@ impl fmt::Debug for Bytes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let kind = match self {
             Self::Mapped(_) => "mapped",
+            #[cfg(feature = "default-model")]
             Self::Static(_) => "static",
             Self::Owned(_) => "owned",
         };
