@@ -55,17 +55,15 @@ pub(crate) fn run(args: &FilesArgs, global: &GlobalArgs, console: Console) -> Re
         options,
     };
     let mut writer = outputs.writer(&model, &temporaries)?;
-    let mut report = match &args.report {
-        Some(path) => Some(Destination::create(path, &temporaries)?),
-        None => None,
-    };
+    let create = |path: &PathBuf| Destination::create(path, &temporaries);
+    let report = args.report.as_ref().map(create).transpose()?;
     let progress = Progress::start(&sources.paths, console);
     let mut summary = pipeline::run(&sources.paths, &job, &model, &mut *writer, &mut |so_far| {
         progress.show(so_far);
     })?;
     progress.end();
     summary.skipped.splice(0..0, sources.skipped);
-    if let Some(mut report) = report.take() {
+    if let Some(mut report) = report {
         for skipped in &summary.skipped {
             write_skipped(&mut report, skipped)?;
         }
