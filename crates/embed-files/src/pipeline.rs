@@ -3,7 +3,6 @@
 //! Rows come in the order of the sources and, within one, of its chunks. Chunks of several small files
 //! share a batch; a batch is bounded in rows and in bytes of text, so that memory stays flat.
 
-use std::collections::VecDeque;
 use std::fs::File;
 use std::io::{self, Read};
 use std::num::NonZeroUsize;
@@ -155,7 +154,7 @@ struct Batch<'a> {
     job: &'a Job,
     embedder: &'a dyn Embedder,
     dim: usize,
-    chunks: VecDeque<(Rc<Path>, Chunk)>,
+    chunks: Vec<(Rc<Path>, Chunk)>,
     bytes: usize,
     /// Buffers of the embedder, used again for every batch.
     values: Vec<f32>,
@@ -165,13 +164,13 @@ struct Batch<'a> {
 impl<'a> Batch<'a> {
     fn new(job: &'a Job, embedder: &'a dyn Embedder) -> Result<Self, Error> {
         let dim = embedder.output_dim(&job.options).map_err(Error::Options)?;
-        let (chunks, values, info) = (VecDeque::new(), Vec::new(), Vec::new());
+        let (chunks, values, info) = (Vec::new(), Vec::new(), Vec::new());
         Ok(Self { job, embedder, dim, chunks, bytes: 0, values, info })
     }
 
     fn push(&mut self, path: Rc<Path>, chunk: Chunk) {
         self.bytes += chunk.text.len();
-        self.chunks.push_back((path, chunk));
+        self.chunks.push((path, chunk));
     }
 
     fn is_full(&self) -> bool {

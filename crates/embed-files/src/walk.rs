@@ -5,7 +5,6 @@
 //! or behind a link. Sources are sorted by the bytes of their paths, whatever order the arguments and
 //! the file system have.
 
-use std::collections::BTreeSet;
 use std::fs::{self, FileType};
 use std::io;
 use std::path::{Component, Path, PathBuf};
@@ -59,13 +58,14 @@ pub fn find(
 ) -> Result<Sources, Error> {
     // Malformed globs are refused also where no folder is walked.
     compile_globs(Path::new("."), &options.globs)?;
-    let mut walk = Walk { outputs, options, paths: BTreeSet::new(), skipped: Vec::new() };
+    let mut walk = Walk { outputs, options, paths: Vec::new(), skipped: Vec::new() };
     for argument in arguments {
         walk.argument(argument)?;
     }
-    let mut paths: Vec<PathBuf> = walk.paths.into_iter().collect();
+    let Walk { mut paths, skipped, .. } = walk;
     paths.sort_by(|a, b| a.as_os_str().as_encoded_bytes().cmp(b.as_os_str().as_encoded_bytes()));
-    Ok(Sources { paths, skipped: walk.skipped })
+    paths.dedup();
+    Ok(Sources { paths, skipped })
 }
 
 /// Globs relative to a folder.
@@ -81,14 +81,14 @@ fn compile_globs(folder: &Path, globs: &[String]) -> Result<Override, Error> {
 struct Walk<'a> {
     outputs: &'a OutputFiles,
     options: &'a WalkOptions,
-    paths: BTreeSet<PathBuf>,
+    paths: Vec<PathBuf>,
     skipped: Vec<Skipped>,
 }
 
 impl Walk<'_> {
     fn argument(&mut self, argument: &Path) -> Result<(), Error> {
         if argument == Path::new(STDIN) {
-            self.paths.insert(argument.to_owned());
+            self.paths.push(argument.to_owned());
             return Ok(());
         }
         let path = plain(argument);
@@ -103,7 +103,7 @@ impl Walk<'_> {
             }
             // A pipe that is named is read: `<(command)` of a shell is one.
             Ok(metadata) if metadata.is_file() || is_pipe(metadata.file_type()) => {
-                self.paths.insert(path);
+                self.paths.push(path);
             }
             Ok(metadata) => {
                 let kind = SkipReason::NotRegular(kind_name(metadata.file_type()));
@@ -154,7 +154,7 @@ impl Walk<'_> {
         } else if !kind.is_file() {
             self.skip(&path, SkipReason::NotRegular(kind_name(kind)));
         } else if !entry.metadata().is_ok_and(|metadata| self.outputs.contain(&path, &metadata)) {
-            self.paths.insert(path);
+            self.paths.push(path);
         }
     }
 

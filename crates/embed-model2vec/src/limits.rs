@@ -23,9 +23,9 @@ pub(crate) struct Limits {
     max_tokens: Option<usize>,
     /// Code points that are tokenized at all.
     max_chars: Option<usize>,
-    /// The id that is left out.
-    dropped_id: Option<u32>,
     unk_id: Option<u32>,
+    /// Whether unknown ids are left out.
+    drops_unknown: bool,
     overflow: Overflow,
 }
 
@@ -47,15 +47,11 @@ impl Limits {
             }
             Precut::Off => None,
         };
-        let dropped_id = match options.unknown {
-            UnknownTokens::Drop => vocabulary.unk_id,
-            UnknownTokens::Keep => None,
-        };
         Self {
             max_tokens,
             max_chars,
-            dropped_id,
             unk_id: vocabulary.unk_id,
+            drops_unknown: options.unknown == UnknownTokens::Drop,
             overflow: options.overflow,
         }
     }
@@ -119,8 +115,9 @@ impl<S: IdSink> IdSink for Filter<'_, S> {
             return ControlFlow::Break(());
         }
         self.info.tokens += 1;
-        self.info.unknown += usize::from(Some(id) == self.limits.unk_id);
-        if Some(id) == self.limits.dropped_id {
+        let unknown = Some(id) == self.limits.unk_id;
+        self.info.unknown += usize::from(unknown);
+        if unknown && self.limits.drops_unknown {
             return ControlFlow::Continue(());
         }
         self.info.kept += 1;

@@ -172,9 +172,10 @@ impl StaticModel {
     pub fn audit(&self) -> Audit {
         let mut audit = Audit::default();
         let mut row = vec![0.0; self.weights.dim];
+        let mut bag = Bags::new();
         for id in 0..self.tokenizer.vocabulary().size {
             let id = u32::try_from(id).expect("ids are u32");
-            let mut bag = Bags::new();
+            bag.clear();
             bag.open().push(id);
             bag.close();
             kernels::pool(&self.weights, self.weights_file(), &bag, self.weights.dim, &mut row);

@@ -17,7 +17,7 @@ use half::{bf16, f16};
 
 use crate::error::LoadError;
 use crate::model::StaticModel;
-use crate::tokenizer;
+use crate::tokenizer::{self, Parsed};
 use crate::weights::{Elements, TokenWeights};
 
 /// The sequential forward of a model.
@@ -52,7 +52,7 @@ impl<'m> Sequential<'m> {
     pub fn new(model: &'m StaticModel) -> Result<Self, LoadError> {
         let file = &model.bundle().tokenizer;
         let fail = |source| LoadError::Tokenizer { path: file.path.clone(), source };
-        let (mut tokenizer, placeholder) = tokenizer::load_reference(file)?;
+        let Parsed { mut tokenizer, entries, placeholder, .. } = tokenizer::parse(file)?;
         let file_max_length = tokenizer.get_truncation().map(|section| section.max_length);
         tokenizer.with_padding(None).with_truncation(None).map_err(fail)?;
 
@@ -63,9 +63,7 @@ impl<'m> Sequential<'m> {
             None => json["model"]["unk_id"].as_u64().and_then(|id| u32::try_from(id).ok()),
         };
 
-        let entries = tokenizer.get_vocab(true);
-        let real = entries.iter().filter(|(_, id)| placeholder.is_none_or(|end| **id < end));
-        let mut lengths: Vec<usize> = real.map(|(entry, _)| entry.chars().count()).collect();
+        let mut lengths: Vec<usize> = entries.keys().map(|entry| entry.chars().count()).collect();
         lengths.sort_unstable();
         let n = lengths.len();
         let median = match n {

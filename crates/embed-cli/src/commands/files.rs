@@ -22,8 +22,8 @@ use crate::console::{Console, count, size};
 use crate::exit_code::Outcome;
 use crate::{interrupt, model};
 
-/// Skipped inputs that are named on the terminal; the report names all.
-const SHOWN_SKIPPED: usize = 20;
+/// Warnings of one kind that are shown on the terminal; the report names all skipped inputs.
+const SHOWN_WARNINGS: usize = 20;
 
 #[expect(clippy::disallowed_methods, reason = "the time is told to the user and decides nothing")]
 pub(crate) fn run(args: &FilesArgs, global: &GlobalArgs, console: Console) -> Result<Outcome> {
@@ -157,26 +157,18 @@ fn place(path: &Path) -> PathBuf {
 
 /// Says what was done, what was left out, and what to mind.
 fn tell(summary: &Summary, args: &FilesArgs, elapsed: Duration, console: Console) {
-    for skipped in summary.skipped.iter().take(SHOWN_SKIPPED) {
-        console.warn(&format!("skipped {skipped}"));
-    }
-    if let Some(more) = summary.skipped.len().checked_sub(SHOWN_SKIPPED + 1) {
-        console.warn(&format!("skipped {} more: see --report", more + 1));
-    }
-    for (path, invalid) in summary.invalid.iter().take(SHOWN_SKIPPED) {
-        console.warn(&format!(
+    let skipped = summary.skipped.iter().map(|skipped| format!("skipped {skipped}"));
+    warn_of_each(skipped, |more| format!("skipped {more} more: see --report"), console);
+    let invalid = summary.invalid.iter().map(|(path, invalid)| {
+        format!(
             "{}: {} not valid in its encoding and replaced, the first at byte {}",
             path.display(),
             were(invalid.count, "sequence"),
             invalid.first_byte
-        ));
-    }
-    if let Some(more) = summary.invalid.len().checked_sub(SHOWN_SKIPPED + 1) {
-        console.warn(&format!(
-            "invalid bytes were replaced in {}",
-            count(more as u64 + 1, "more file")
-        ));
-    }
+        )
+    });
+    let more_files = |more| format!("invalid bytes were replaced in {}", count(more, "more file"));
+    warn_of_each(invalid, more_files, console);
     if summary.clipped_rows > 0 {
         console.warn(&format!(
             "{} larger than {}, and only that much embedded: see --max-text-bytes and --chunk",
@@ -212,6 +204,20 @@ fn tell(summary: &Summary, args: &FilesArgs, elapsed: Duration, console: Console
     ));
     if summary.skipped.iter().any(|skipped| matches!(skipped.reason, SkipReason::Binary)) {
         console.detail("binary files can be left out with -g '!*.EXTENSION' or an .ignore file");
+    }
+}
+
+/// The first few warnings, and one that counts the others.
+fn warn_of_each(
+    mut messages: impl ExactSizeIterator<Item = String>,
+    others: impl Fn(u64) -> String,
+    console: Console,
+) {
+    for message in messages.by_ref().take(SHOWN_WARNINGS) {
+        console.warn(&message);
+    }
+    if messages.len() > 0 {
+        console.warn(&others(messages.len() as u64));
     }
 }
 

@@ -47,7 +47,9 @@ pub(super) fn commit_of(cache: &Path, name: &ModelName, file: &Path) -> Option<S
     Some(commit.as_os_str().to_str()?.to_owned())
 }
 
+/// An absolute path, as downloads have: a file is recognized by where it lies.
 fn repository_folder(cache: &Path, name: &ModelName) -> PathBuf {
+    let cache = std::path::absolute(cache).unwrap_or_else(|_| cache.to_owned());
     cache.join(format!("models--{}", name.repository().replace('/', "--")))
 }
 

@@ -103,24 +103,18 @@ pub fn open(
     if Path::new(model).exists() {
         return Bundle::open(below(Path::new(model), subfolder));
     }
-    // What is written as a path cannot be meant as a name.
-    let is_path = model.starts_with(['.', '/', '~', '\\']);
     let not_local =
         Attempt { place: model.to_owned(), reason: "there is no such folder".to_owned() };
     let name: ModelName = match model.parse() {
         Ok(name) => name,
-        Err(_) if is_path => {
-            return Err(LoadError::NotFound {
-                wanted: model.to_owned(),
-                attempts: vec![not_local],
-            });
-        }
         Err(error) => {
-            let hub = Attempt { place: "Hugging Face hub".to_owned(), reason: error.to_string() };
-            return Err(LoadError::NotFound {
-                wanted: model.to_owned(),
-                attempts: vec![not_local, hub],
-            });
+            let mut attempts = vec![not_local];
+            // What is written as a path cannot be meant as a name.
+            if !model.starts_with(['.', '/', '~', '\\']) {
+                let place = "Hugging Face hub".to_owned();
+                attempts.push(Attempt { place, reason: error.to_string() });
+            }
+            return Err(LoadError::NotFound { wanted: model.to_owned(), attempts });
         }
     };
     find(&name, subfolder, settings, download).map_err(|error| match error {

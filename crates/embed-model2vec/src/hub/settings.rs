@@ -45,8 +45,6 @@ impl Settings {
         let cache = path("HF_HUB_CACHE")
             .or_else(|| path("HUGGINGFACE_HUB_CACHE"))
             .unwrap_or_else(|| hf_home.join("hub"));
-        // An absolute path: what is downloaded is recognized by where it lies.
-        let cache = std::path::absolute(&cache).unwrap_or(cache);
         let token_file = path("HF_TOKEN_PATH").unwrap_or_else(|| hf_home.join("token"));
         let token = set("HF_TOKEN")
             .or_else(|| set("HUGGING_FACE_HUB_TOKEN"))

@@ -74,6 +74,16 @@ fn write_ref(cache: &Path, revision: &str, commit: &str) {
 const NATIVE: &[&str] = &["config.json", "model.safetensors", "tokenizer.json"];
 
 #[test]
+fn a_relative_cache_recognizes_the_commit_of_an_absolute_file()
+-> Result<(), Box<dyn std::error::Error>> {
+    let name: ModelName = "org/model".parse()?;
+    let file =
+        std::path::absolute("c/models--org--model/snapshots")?.join(COMMIT).join("config.json");
+    assert_eq!(cache::commit_of(Path::new("c"), &name, &file).as_deref(), Some(COMMIT));
+    Ok(())
+}
+
+#[test]
 fn a_cached_model_is_opened_without_the_network() -> Result<(), Box<dyn std::error::Error>> {
     let cache = tempfile::tempdir()?;
     let cache = cache.path();

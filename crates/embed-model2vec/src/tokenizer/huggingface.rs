@@ -1,5 +1,6 @@
 //! Tokenizing through the `tokenizers` crate: any pipeline that it can read.
 
+use std::collections::HashMap;
 use std::ops::ControlFlow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -25,29 +26,15 @@ struct TokenizeError(#[source] BoxError);
 
 impl HuggingFace {
     pub(super) fn load(json: &[u8]) -> Result<(Self, Vocabulary), BoxError> {
-        let mut tokenizer = tokenizers::Tokenizer::from_bytes(json)?;
+        let Parsed { mut tokenizer, entries, size, unk_id, placeholder } = Parsed::read(json)?;
         let file_max_length = tokenizer.get_truncation().map(|truncation| truncation.max_length);
         tokenizer.with_padding(None);
         tokenizer.with_truncation(None)?;
         tokenizer.with_post_processor(None::<tokenizers::PostProcessorWrapper>);
-        without_dropout(&mut tokenizer);
 
-        let entries = tokenizer.get_vocab(true);
-        let size = entries.values().max().map_or(0, |&largest| largest as usize + 1);
         let mut lengths: Vec<usize> = entries.keys().map(|entry| entry.chars().count()).collect();
-
-        let unknown = missing_unknown::find(&tokenizer)?;
-        let placeholder = if unknown.model_fails {
-            Some(missing_unknown::supply(&mut tokenizer, size)?)
-        } else {
-            None
-        };
-        let facts = Vocabulary {
-            size,
-            unk_id: unknown.id,
-            median_chars: median(&mut lengths),
-            file_max_length,
-        };
+        let median_chars = median(&mut lengths);
+        let facts = Vocabulary { size, unk_id, median_chars, file_max_length };
         Ok((Self { tokenizer, placeholder }, facts))
     }
 
@@ -74,8 +61,36 @@ impl HuggingFace {
     }
 }
 
+/// A tokenizer file as it is, but deterministic and never refusing a text.
+pub(crate) struct Parsed {
+    pub(crate) tokenizer: tokenizers::Tokenizer,
+    /// Entries of the vocabulary in the file, added tokens included.
+    pub(crate) entries: HashMap<String, u32>,
+    /// One more than the largest id of an entry.
+    size: usize,
+    unk_id: Option<u32>,
+    /// An id that stands for "no token": see `missing_unknown.rs`.
+    pub(crate) placeholder: Option<u32>,
+}
+
+impl Parsed {
+    pub(super) fn read(json: &[u8]) -> Result<Self, BoxError> {
+        let mut tokenizer = tokenizers::Tokenizer::from_bytes(json)?;
+        without_dropout(&mut tokenizer);
+        let entries = tokenizer.get_vocab(true);
+        let size = entries.values().max().map_or(0, |&largest| largest as usize + 1);
+        let unknown = missing_unknown::find(&tokenizer)?;
+        let placeholder = if unknown.model_fails {
+            Some(missing_unknown::supply(&mut tokenizer, size)?)
+        } else {
+            None
+        };
+        Ok(Self { tokenizer, entries, size, unk_id: unknown.id, placeholder })
+    }
+}
+
 /// Dropout is a device of training: with it, the same text would give other ids each time.
-pub(super) fn without_dropout(tokenizer: &mut tokenizers::Tokenizer) {
+fn without_dropout(tokenizer: &mut tokenizers::Tokenizer) {
     if let ModelWrapper::BPE(model) = tokenizer.get_model()
         && model.dropout.is_some()
     {

@@ -22,6 +22,7 @@ use embed_core::Error;
 use crate::bundle::BundleFile;
 use crate::error::LoadError;
 use huggingface::HuggingFace;
+pub(crate) use huggingface::Parsed;
 
 /// Takes token ids in text order.
 pub(crate) trait IdSink {
@@ -74,24 +75,10 @@ impl Tokenizer {
     }
 }
 
-/// Parses a tokenizer for the reference: as the file says, but deterministic and never refusing text.
-///
-/// The second value is an id that stands for no token.
-pub(crate) fn load_reference(
-    file: &BundleFile,
-) -> Result<(tokenizers::Tokenizer, Option<u32>), LoadError> {
-    let load = || {
-        let mut tokenizer = tokenizers::Tokenizer::from_bytes(&*file.bytes)?;
-        huggingface::without_dropout(&mut tokenizer);
-        let size = tokenizer.get_vocab(true).values().max().map_or(0, |&id| id as usize + 1);
-        let placeholder = if missing_unknown::find(&tokenizer)?.model_fails {
-            Some(missing_unknown::supply(&mut tokenizer, size)?)
-        } else {
-            None
-        };
-        Ok((tokenizer, placeholder))
-    };
-    load().map_err(|source| LoadError::Tokenizer { path: file.path.clone(), source })
+/// Parses a tokenizer for the reference, which uses nothing else of this module.
+pub(crate) fn parse(file: &BundleFile) -> Result<Parsed, LoadError> {
+    Parsed::read(&file.bytes)
+        .map_err(|source| LoadError::Tokenizer { path: file.path.clone(), source })
 }
 
 /// The median of entry lengths as `int(numpy.median(lengths))` gives it.
