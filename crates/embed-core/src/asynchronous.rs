@@ -34,8 +34,7 @@ pub trait AsyncEmbedder: Send + Sync {
 
 /// Runs one call of an [`AsyncEmbedder`] to its end on a thread that has no runtime.
 ///
-/// The thread sleeps while it waits. Do not call it from inside a runtime: it would hold that
-/// runtime's thread.
+/// Do not call it from inside a runtime: see [`block_on`].
 ///
 /// # Errors
 ///
@@ -45,12 +44,19 @@ pub fn embed_blocking(
     texts: Vec<String>,
     options: EncodeOptions,
 ) -> Result<Embeddings, Error> {
+    block_on(embedder.embed(texts, options))
+}
+
+/// Runs a future to its end on a thread that has no runtime; the thread sleeps while it waits.
+///
+/// Do not call it from inside a runtime: it would hold that runtime's thread.
+pub fn block_on<F: Future>(future: F) -> F::Output {
     let waker = Waker::from(Arc::new(Unpark(thread::current())));
     let mut context = Context::from_waker(&waker);
-    let mut future = pin!(embedder.embed(texts, options));
+    let mut future = pin!(future);
     loop {
         match future.as_mut().poll(&mut context) {
-            Poll::Ready(result) => return result,
+            Poll::Ready(output) => return output,
             // A wake-up between the poll and here leaves a token behind, so that `park` returns at once.
             Poll::Pending => thread::park(),
         }

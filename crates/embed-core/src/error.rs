@@ -76,6 +76,20 @@ impl Error {
         Self::Backend(Arc::new(error))
     }
 
+    /// The same error about another input; unchanged if it is about none.
+    ///
+    /// For layers that embed a text in other company than its caller did.
+    #[must_use]
+    pub fn with_input(mut self, index: usize) -> Self {
+        if let Self::TooLong { input, .. }
+        | Self::TextTooLarge { input, .. }
+        | Self::IdOutOfRange { input, .. } = &mut self
+        {
+            *input = index;
+        }
+        self
+    }
+
     /// Index of the input that the error is about, if it is about one.
     pub fn input(&self) -> Option<usize> {
         match self {

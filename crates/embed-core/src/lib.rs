@@ -36,7 +36,7 @@ pub mod embeddings;
 pub mod error;
 pub mod options;
 
-pub use asynchronous::{AsyncEmbedder, BoxFuture, embed_blocking};
+pub use asynchronous::{AsyncEmbedder, BoxFuture, block_on, embed_blocking};
 pub use chunks::forward_chunk_ranges;
 pub use embedder::{Embedder, Input, RowInfo, Tokens};
 pub use embeddings::Embeddings;

@@ -1,0 +1,157 @@
+//! The settings of a batcher and of a request.
+
+use std::num::NonZero;
+use std::time::{Duration, Instant};
+
+/// The settings of a batcher.
+///
+/// The defaults are for a backend that costs microseconds a text on the CPU. How to choose:
+///
+/// - `slots`: how many calls of the backend may run at once. 1 on a device, the number of cores on a CPU.
+/// - `max_rows`, `max_tokens`: as much as one call may take before a query that arrives meanwhile has
+///   waited too long, and as little as still keeps the backend busy. Ten milliseconds of work is a good
+///   measure.
+/// - `queue_*`: what may wait before callers are refused. Memory is bounded by `queue_bytes` and by
+///   `slots` batches of rows; waiting time by `queue_tokens` over the rate of the backend.
+/// - `linger`: zero, unless the backend is so slow on small batches that waiting for company pays.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct BatchConfig {
+    /// Calls of the backend that may run at once.
+    pub slots: usize,
+    /// Items in one call.
+    pub max_rows: usize,
+    /// Tokens in one call, by [`Backend::cost`](crate::Backend::cost). One item that costs more goes alone.
+    pub max_tokens: usize,
+    /// How long the first of a batch waits for company while a slot is free.
+    pub linger: Duration,
+    /// Items that may wait.
+    pub queue_texts: usize,
+    /// Tokens that may wait.
+    pub queue_tokens: usize,
+    /// Bytes of items that may wait.
+    pub queue_bytes: usize,
+    /// Requests of at most so many bytes run on the caller's own thread when nothing waits; zero means never.
+    pub inline_bytes: usize,
+    /// Who has waited so long goes before everybody younger, whatever the class.
+    pub ageing: Duration,
+    /// Whether equal items under equal options compute once while one of them is in flight.
+    pub single_flight: bool,
+    /// Rows that are kept for later requests, the least recently used going first; zero means none.
+    pub cache_rows: usize,
+    /// Items of more bytes are not kept.
+    pub cache_item_bytes: usize,
+}
+
+impl Default for BatchConfig {
+    fn default() -> Self {
+        Self {
+            slots: std::thread::available_parallelism().map_or(1, NonZero::get),
+            max_rows: 1024,
+            max_tokens: 65_536,
+            linger: Duration::ZERO,
+            queue_texts: 4096,
+            queue_tokens: 64 << 20,
+            queue_bytes: 64 << 20,
+            inline_bytes: 4096,
+            ageing: Duration::from_secs(5),
+            single_flight: true,
+            cache_rows: 0,
+            cache_item_bytes: 4096,
+        }
+    }
+}
+
+impl BatchConfig {
+    /// The defaults for a backend on one device: a single call at a time.
+    pub fn device() -> Self {
+        Self { slots: 1, ..Self::default() }
+    }
+
+    /// A fixed window: the first request of an idle period opens it, later ones join and never extend
+    /// it, a full batch goes at once, one batch at a time, and nothing runs inline.
+    ///
+    /// It is for backends whose calls cost far more than `window`, and for comparison with other
+    /// batchers. A lone caller pays the whole window: for a backend that needs microseconds, a window
+    /// of 25 ms is a thousand times the work.
+    pub fn fixed_window(window: Duration, max_rows: usize) -> Self {
+        Self { slots: 1, max_rows, linger: window, inline_bytes: 0, ..Self::default() }
+    }
+
+    /// Checks that something can be admitted and something can run.
+    pub(crate) fn validate(&self) -> Result<(), ConfigError> {
+        let capacities = [
+            ("slots", self.slots),
+            ("max_rows", self.max_rows),
+            ("max_tokens", self.max_tokens),
+            ("queue_texts", self.queue_texts),
+            ("queue_tokens", self.queue_tokens),
+            ("queue_bytes", self.queue_bytes),
+        ];
+        if let Some((setting, _)) = capacities.iter().find(|(_, value)| *value == 0) {
+            return Err(ConfigError::Zero { setting });
+        }
+        let limit = tokio::sync::Semaphore::MAX_PERMITS.min(u32::MAX as usize);
+        if self.slots > limit {
+            return Err(ConfigError::Slots { slots: self.slots, limit });
+        }
+        Ok(())
+    }
+}
+
+/// Why a batcher cannot be built.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ConfigError {
+    /// With this setting nothing could ever be admitted or run.
+    #[error("{setting} is 0, expected at least 1")]
+    Zero {
+        /// Name of the setting.
+        setting: &'static str,
+    },
+    /// More calls at once than can be counted.
+    #[error("slots is {slots}, expected at most {limit}")]
+    Slots {
+        /// What was asked for.
+        slots: usize,
+        /// What is possible.
+        limit: usize,
+    },
+    /// There is no tokio runtime to run on, and no executor was given.
+    #[error("no tokio runtime here: enter one, or give an executor and drive the worker yourself")]
+    NoRuntime,
+}
+
+/// How urgent a request is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Class {
+    /// Somebody waits for it.
+    #[default]
+    Interactive,
+    /// It goes after everything interactive, until it has aged.
+    Bulk,
+}
+
+/// The settings of one request.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct RequestOptions {
+    /// How urgent it is.
+    pub class: Class,
+    /// When its answer is of no more use. It is answered with [`Error::Expired`](crate::Error::Expired)
+    /// then, and is not dispatched afterwards.
+    pub deadline: Option<Instant>,
+}
+
+impl RequestOptions {
+    /// A request that nobody waits for.
+    pub fn bulk() -> Self {
+        Self { class: Class::Bulk, ..Self::default() }
+    }
+
+    /// The same request with a deadline, on the clock of the batcher.
+    #[must_use]
+    pub fn with_deadline(self, deadline: Instant) -> Self {
+        Self { deadline: Some(deadline), ..self }
+    }
+}

@@ -1,0 +1,434 @@
+//! `Batcher`, the handle: admission, the inline call, and the wait for an answer.
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+
+use tokio::sync::{mpsc, oneshot};
+
+use crate::assembly::Assembly;
+use crate::backend::{Backend, Cost};
+use crate::config::RequestOptions;
+use crate::direct::DirectArray;
+use crate::error::Error;
+use crate::execution::{Content, guarded, located, run, run_distinct};
+use crate::fair_queue::RequestId;
+use crate::fault::Fault;
+use crate::gate::{DeviceGate, Owner};
+use crate::ledger::Amount;
+use crate::message::{Answer, Drained, Message, Submission};
+use crate::observer::{CloseCause, Observation, Path, Refusal};
+use crate::shared::Shared;
+use crate::stats::Stats;
+
+/// Something that can be looked at as an item and turned into a shared one: `&str` and `String` where
+/// the item is `str`, an `Arc` of it anywhere.
+pub trait IntoItem<I: ?Sized>: AsRef<I> + Into<Arc<I>> {}
+
+impl<I: ?Sized, T: AsRef<I> + Into<Arc<I>>> IntoItem<I> for T {}
+
+/// A handle on a batcher. Clones are cheap and feed the same queue.
+///
+/// Every method may be called from any task or thread. When the last handle is dropped, whoever still
+/// waits gets [`Error::Closed`].
+pub struct Batcher<B: Backend> {
+    pub(crate) shared: Arc<Shared<B>>,
+    pub(crate) messages: mpsc::UnboundedSender<Message<B>>,
+}
+
+impl<B: Backend> Clone for Batcher<B> {
+    fn clone(&self) -> Self {
+        Self { shared: Arc::clone(&self.shared), messages: self.messages.clone() }
+    }
+}
+
+impl<B: Backend> fmt::Debug for Batcher<B> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Batcher").field("stats", &self.stats()).finish_non_exhaustive()
+    }
+}
+
+impl<B: Backend> Batcher<B> {
+    /// Computes the row of one item, under default options.
+    ///
+    /// Dropping the future withdraws the request: an item that has not gone to the backend never will.
+    ///
+    /// # Errors
+    ///
+    /// Every variant of [`Error`].
+    pub async fn embed<T: IntoItem<B::Item>>(&self, item: T) -> Result<B::Row, Error<B::Error>>
+    where
+        B::Options: Default,
+    {
+        self.embed_with(item, &B::Options::default(), &RequestOptions::default()).await
+    }
+
+    /// Computes the row of one item.
+    ///
+    /// # Errors
+    ///
+    /// Every variant of [`Error`].
+    pub async fn embed_with<T: IntoItem<B::Item>>(
+        &self,
+        item: T,
+        options: &B::Options,
+        request: &RequestOptions,
+    ) -> Result<B::Row, Error<B::Error>> {
+        let rows = self.submit([item], options, request).await?;
+        Ok(rows.into_iter().next().expect("one row for one item"))
+    }
+
+    /// Computes the rows of many items, in their order. They are admitted together or not at all, and
+    /// join the same queue as everybody else's.
+    ///
+    /// # Errors
+    ///
+    /// Every variant of [`Error`]; the first failure ends the request.
+    pub async fn embed_many<T: IntoItem<B::Item>>(
+        &self,
+        items: impl IntoIterator<Item = T>,
+        options: &B::Options,
+        request: &RequestOptions,
+    ) -> Result<Vec<B::Row>, Error<B::Error>> {
+        self.submit(items, options, request).await
+    }
+
+    /// Computes the rows of an array around the queue: in one slot and under one hold of the gate, in
+    /// calls within the budgets. Whoever is queued waits meanwhile.
+    ///
+    /// # Errors
+    ///
+    /// Every variant of [`Error`]; the array is refused if it exceeds what may ever wait.
+    pub async fn embed_direct<T: IntoItem<B::Item>>(
+        &self,
+        items: impl IntoIterator<Item = T>,
+        options: &B::Options,
+        request: &RequestOptions,
+    ) -> Result<Vec<B::Row>, Error<B::Error>> {
+        let items: Vec<Arc<B::Item>> = items.into_iter().map(Into::into).collect();
+        let texts = items.len();
+        let array = self
+            .costs(&items, options)
+            .and_then(|costs| DirectArray::admit(&self.shared, items, costs, options, request));
+        match array {
+            Ok(array) => array.embed().await,
+            Err(error) => {
+                self.refused(texts, &error);
+                Err(error)
+            }
+        }
+    }
+
+    /// Admits a request at once and returns the wait for its answer, which borrows nothing.
+    ///
+    /// A refusal comes out of the future too. Small requests are computed here and now if nothing waits.
+    pub fn submit<T: IntoItem<B::Item>>(
+        &self,
+        items: impl IntoIterator<Item = T>,
+        options: &B::Options,
+        request: &RequestOptions,
+    ) -> Pending<B> {
+        let items: Vec<T> = items.into_iter().collect();
+        if self.shared.cache.is_some() {
+            let items: Vec<Arc<B::Item>> = items.into_iter().map(Into::into).collect();
+            let (rows, items) = self.look_up(items, options);
+            return self.submit_rest(items, Assembly::new(rows), options, request);
+        }
+        let rows = items.iter().map(|_| None).collect();
+        self.submit_rest(items, Assembly::new(rows), options, request)
+    }
+
+    /// Takes no more requests, finishes or expires the old ones, and ends the worker.
+    ///
+    /// From the first poll on no request is admitted. Those from before complete, or get
+    /// [`Error::Closed`] at the deadline.
+    pub async fn drain(&self, deadline: Instant) -> Drained {
+        self.shared.ledger.drain();
+        let (done, drained) = oneshot::channel();
+        // A worker that is gone has answered everybody.
+        if self.messages.send(Message::Drain { deadline, done }).is_err() {
+            return Drained::default();
+        }
+        drained.await.unwrap_or_default()
+    }
+
+    /// Totals since the start, and what waits and runs now.
+    pub fn stats(&self) -> Stats {
+        self.shared.counters.snapshot(self.shared.ledger.queued())
+    }
+
+    /// The instant `after` from now on the batcher's clock, for a deadline.
+    pub fn deadline_in(&self, after: Duration) -> Instant {
+        let now = self.shared.clock.now();
+        // A deadline beyond what an instant can say is as good as a century away.
+        now.checked_add(after).unwrap_or(now + Duration::from_secs(100 * 365 * 86_400))
+    }
+
+    /// The backend.
+    pub fn backend(&self) -> &B {
+        &self.shared.backend
+    }
+
+    /// The gate that every batch takes, and as whom.
+    pub fn gate(&self) -> Option<(&DeviceGate, &Owner)> {
+        self.shared.gate.as_ref().map(|(gate, owner)| (gate, owner))
+    }
+
+    fn look_up(
+        &self,
+        items: Vec<Arc<B::Item>>,
+        options: &B::Options,
+    ) -> (Vec<Option<B::Row>>, Vec<Arc<B::Item>>) {
+        let Some(cache) = &self.shared.cache else { return (Vec::new(), items) };
+        let contents: Vec<Content<B>> = items
+            .iter()
+            .map(|item| Content::new(options, item, self.shared.seeded))
+            .collect();
+        let rows: Vec<Option<B::Row>> = {
+            let mut cache = cache.lock();
+            contents.iter().map(|content| cache.get(content).cloned()).collect()
+        };
+        let rest: Vec<_> =
+            items.into_iter().zip(&rows).filter(|(_, row)| row.is_none()).map(|(item, _)| item).collect();
+        self.shared.observe(&Observation::CacheLookup {
+            hits: rows.len() - rest.len(),
+            misses: rest.len(),
+        });
+        (rows, rest)
+    }
+
+    fn submit_rest<T: IntoItem<B::Item>>(
+        &self,
+        items: Vec<T>,
+        assembly: Assembly<B>,
+        options: &B::Options,
+        request: &RequestOptions,
+    ) -> Pending<B> {
+        let texts = items.len();
+        if items.is_empty() {
+            // Nothing to compute, but nothing is answered either once the batcher ends.
+            let open = self.shared.ledger.idle().inspect_err(|error| self.refused(texts, error));
+            return Pending::ready(open.map(|_| assembly.into_rows()));
+        }
+        let admitted = self.costs(&items, options).and_then(|costs| {
+            let now = request.deadline.map(|_| self.shared.clock.now());
+            if request.deadline.zip(now).is_some_and(|(deadline, now)| deadline <= now) {
+                return Err(Error::Expired);
+            }
+            let amount = costs.iter().map(|cost| weight(*cost)).fold(Amount::default(), Amount::plus);
+            if self.fits_inline(amount) && self.shared.ledger.idle()? {
+                // The slot first, the check of the phase after it: a drain waits for all slots, so that a
+                // call that saw an open ledger from inside a slot has ended before the drain does.
+                if let Some(permit) = self.shared.try_permit()
+                    && self.shared.ledger.idle()?
+                {
+                    let answer = self.run_inline(items, assembly, amount.tokens, options, request);
+                    drop(permit);
+                    return Ok(Pending::ready(answer));
+                }
+            }
+            self.shared.ledger.admit(amount)?;
+            Ok(self.enqueue(items, costs, assembly, options, request))
+        });
+        admitted.unwrap_or_else(|error| {
+            self.refused(texts, &error);
+            Pending::ready(Err(error))
+        })
+    }
+
+    fn costs<T: AsRef<B::Item>>(
+        &self,
+        items: &[T],
+        options: &B::Options,
+    ) -> Result<Vec<Cost>, Error<B::Error>> {
+        let backend = &*self.shared.backend;
+        let costs = guarded(|| items.iter().map(|item| backend.cost(item.as_ref(), options)).collect());
+        Ok(costs?)
+    }
+
+    fn refused(&self, texts: usize, error: &Error<B::Error>) {
+        let reason = match error {
+            Error::Overloaded { .. } => Refusal::Overloaded,
+            Error::TooLarge { .. } => Refusal::TooLarge,
+            Error::Expired => Refusal::Expired,
+            Error::Panicked { .. } => Refusal::Panicked,
+            _ => Refusal::Closed,
+        };
+        self.shared.observe(&Observation::Refused { texts, reason });
+    }
+
+    /// Whether a request may run on the caller's thread: small, one batch, and no window to wait for.
+    fn fits_inline(&self, amount: Amount) -> bool {
+        let config = &self.shared.config;
+        amount.bytes <= config.inline_bytes
+            && config.inline_bytes > 0
+            && config.linger.is_zero()
+            && amount.texts <= config.max_rows
+            && (amount.tokens <= config.max_tokens || amount.texts == 1)
+    }
+
+    fn run_inline<T: IntoItem<B::Item>>(
+        &self,
+        items: Vec<T>,
+        mut assembly: Assembly<B>,
+        tokens: usize,
+        options: &B::Options,
+        request: &RequestOptions,
+    ) -> Answer<B> {
+        let shared = &*self.shared;
+        let texts = items.len();
+        let (class, path) = (request.class, Path::Inline);
+        let started = shared.observed_now();
+        shared.observe(&Observation::Admitted { texts, class, path, queued: Amount::default() });
+        shared.observe(&Observation::BatchStarted {
+            rows: texts,
+            texts,
+            tokens,
+            cause: CloseCause::Exhausted,
+            waited: Duration::ZERO,
+            permit_waited: Duration::ZERO,
+            path,
+        });
+        let views: Vec<&B::Item> = items.iter().map(AsRef::as_ref).collect();
+        let distinct = texts > 1 && shared.config.single_flight;
+        let run = if distinct { run_distinct } else { run };
+        let results = run(&*shared.backend, &views, options, shared.seeded);
+        let took = started.map_or(Duration::ZERO, |started| {
+            shared.clock.now().saturating_duration_since(started)
+        });
+        shared.observe_finished(&results, tokens, took);
+        if shared.cache.is_some() {
+            let items: Vec<Arc<B::Item>> = items.into_iter().map(Into::into).collect();
+            shared.remember(&items, options, &results);
+        }
+        let mut failure = None;
+        for (index, result) in results.into_iter().enumerate() {
+            match result {
+                Ok(row) => assembly.put(index, row),
+                Err(failed) if failure.is_none() => {
+                    failure = Some(located(&*shared.backend, failed, assembly.position(index)));
+                }
+                Err(_) => {}
+            }
+        }
+        if let Some(error) = failure {
+            shared.observe(&Observation::Failed { texts });
+            return Err(error);
+        }
+        shared.observe(&Observation::Completed { texts, waited: Duration::ZERO, took });
+        Ok(assembly.into_rows())
+    }
+
+    fn enqueue<T: IntoItem<B::Item>>(
+        &self,
+        items: Vec<T>,
+        costs: Vec<Cost>,
+        assembly: Assembly<B>,
+        options: &B::Options,
+        request: &RequestOptions,
+    ) -> Pending<B> {
+        let (texts, class) = (items.len(), request.class);
+        let mut items: Vec<Arc<B::Item>> = items.into_iter().map(Into::into).collect();
+        if self.shared.seeded.is(Fault::I23ArraysGetOneRow) {
+            let first = Arc::clone(&items[0]);
+            items.fill(first);
+        }
+        // Relaxed: the number only has to be new; its order is that of the message queue, nearly.
+        let id = self.shared.next_request.fetch_add(1, Ordering::Relaxed);
+        let (reply, answer) = oneshot::channel();
+        let submission = Submission {
+            id,
+            items,
+            costs,
+            options: options.clone(),
+            request: *request,
+            sent: self.shared.clock.now(),
+            assembly,
+            reply,
+        };
+        let amount = submission.costs.iter().map(|cost| weight(*cost));
+        let amount = amount.fold(Amount::default(), Amount::plus);
+        if self.messages.send(Message::Submit(submission)).is_err() {
+            self.shared.ledger.release(amount);
+            return Pending::ready(Err(Error::Closed));
+        }
+        let queued = self.shared.ledger.queued();
+        self.shared.observe(&Observation::Admitted { texts, class, path: Path::Queued, queued });
+        Pending { state: State::Waiting { answer, id, messages: self.messages.downgrade() } }
+    }
+}
+
+/// What an item adds to the queue.
+pub(crate) fn weight(cost: Cost) -> Amount {
+    Amount { texts: 1, tokens: cost.tokens, bytes: cost.bytes }
+}
+
+/// The wait for the answer to a request. Dropping it withdraws the request.
+///
+/// It does not keep the batcher alive.
+#[must_use = "dropping the wait withdraws the request"]
+pub struct Pending<B: Backend> {
+    state: State<B>,
+}
+
+enum State<B: Backend> {
+    Ready(Answer<B>),
+    Waiting {
+        answer: oneshot::Receiver<Answer<B>>,
+        id: RequestId,
+        messages: mpsc::WeakUnboundedSender<Message<B>>,
+    },
+    Done,
+}
+
+impl<B: Backend> Pending<B> {
+    fn ready(answer: Answer<B>) -> Self {
+        Self { state: State::Ready(answer) }
+    }
+}
+
+// Nothing in it is pinned: the one future inside is `Unpin`.
+impl<B: Backend> Unpin for Pending<B> {}
+
+impl<B: Backend> Future for Pending<B> {
+    type Output = Result<Vec<B::Row>, Error<B::Error>>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = &mut *self;
+        if let State::Waiting { answer, .. } = &mut this.state {
+            let Poll::Ready(answer) = Pin::new(answer).poll(context) else { return Poll::Pending };
+            // The other end is dropped unanswered only when the worker is gone.
+            this.state = State::Done;
+            return Poll::Ready(answer.unwrap_or(Err(Error::Closed)));
+        }
+        match std::mem::replace(&mut this.state, State::Done) {
+            State::Ready(answer) => Poll::Ready(answer),
+            State::Waiting { .. } | State::Done => Poll::Ready(Err(Error::Closed)),
+        }
+    }
+}
+
+impl<B: Backend> Drop for Pending<B> {
+    fn drop(&mut self) {
+        if let State::Waiting { id, messages, .. } = &self.state
+            && let Some(messages) = messages.upgrade()
+        {
+            // A worker that is gone has nothing to withdraw.
+            let _ = messages.send(Message::Withdraw(*id));
+        }
+    }
+}
+
+impl<B: Backend> fmt::Debug for Pending<B> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self.state {
+            State::Ready(_) => "Pending(ready)",
+            State::Waiting { .. } => "Pending(waiting)",
+            State::Done => "Pending(done)",
+        })
+    }
+}

@@ -1,0 +1,254 @@
+//! What waits, counted: the one place that admits or refuses.
+//!
+//! A request is admitted whole or not at all, at once and on the caller's thread, so that the queue of
+//! messages behind it is bounded too. The worker gives back what leaves the queue. The phase is under
+//! the same lock as the counts: once draining has begun, nothing is admitted, not even by a caller who
+//! asked a moment earlier.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use crate::config::BatchConfig;
+use crate::error::{Error, Resource};
+use crate::fault::{Fault, Seeded};
+use crate::sync::Mutex;
+
+/// An amount of waiting work.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Amount {
+    /// Items.
+    pub texts: usize,
+    /// The sum of their costs in tokens.
+    pub tokens: usize,
+    /// The memory that they take.
+    pub bytes: usize,
+}
+
+impl Amount {
+    /// The sum; costs are a caller's function and may be absurd, so it saturates.
+    #[must_use]
+    pub(crate) fn plus(self, other: Self) -> Self {
+        Self {
+            texts: self.texts.saturating_add(other.texts),
+            tokens: self.tokens.saturating_add(other.tokens),
+            bytes: self.bytes.saturating_add(other.bytes),
+        }
+    }
+
+    /// The difference. What is taken away was added before, so that it never saturates.
+    #[must_use]
+    pub(crate) fn minus(self, other: Self) -> Self {
+        Self {
+            texts: self.texts.saturating_sub(other.texts),
+            tokens: self.tokens.saturating_sub(other.tokens),
+            bytes: self.bytes.saturating_sub(other.bytes),
+        }
+    }
+}
+
+/// Whether requests are taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    Open,
+    Draining,
+    Closed,
+}
+
+#[derive(Debug)]
+pub(crate) struct Ledger {
+    state: Mutex<(Phase, Amount)>,
+    limits: Amount,
+    /// Nanoseconds for a thousand tokens, as last seen; tells the refused when to come back.
+    pace: AtomicU64,
+    seeded: Seeded,
+}
+
+/// The pace before anything has run: a million tokens a second.
+const FIRST_GUESS: u64 = 1_000_000;
+
+impl Ledger {
+    pub(crate) fn new(config: &BatchConfig, seeded: Seeded) -> Self {
+        Self {
+            state: Mutex::new((Phase::Open, Amount::default())),
+            limits: Amount {
+                texts: config.queue_texts,
+                tokens: config.queue_tokens,
+                bytes: config.queue_bytes,
+            },
+            pace: AtomicU64::new(FIRST_GUESS),
+            seeded,
+        }
+    }
+
+    /// Admits all of `amount` or nothing.
+    pub(crate) fn admit<E: std::error::Error>(&self, amount: Amount) -> Result<(), Error<E>> {
+        let mut state = self.state.lock();
+        self.taking(state.0)?;
+        let queued = state.1;
+        let after = queued.plus(amount);
+        let refused = self.over(amount).or_else(|| self.over(after));
+        if refused.is_none() || self.seeded.is(Fault::I10KeepsWhatWasRefused) {
+            state.1 = after;
+        }
+        drop(state);
+        let Some(resource) = refused else { return Ok(()) };
+        self.could_fit(amount)?;
+        let (requested, limit) = (resource.of(amount), resource.of(self.limits));
+        let queued = resource.of(queued);
+        let retry_after = self.time_for(after.minus(self.limits).tokens.max(amount.tokens));
+        Err(Error::Overloaded { resource, queued, requested, limit, retry_after })
+    }
+
+    /// Whether `amount` would be admitted to an empty queue.
+    pub(crate) fn could_fit<E: std::error::Error>(&self, amount: Amount) -> Result<(), Error<E>> {
+        let Some(resource) = self.over(amount) else { return Ok(()) };
+        let (requested, limit) = (resource.of(amount), resource.of(self.limits));
+        Err(Error::TooLarge { resource, requested, limit })
+    }
+
+    fn taking<E: std::error::Error>(&self, phase: Phase) -> Result<(), Error<E>> {
+        match phase {
+            Phase::Open => Ok(()),
+            Phase::Draining if self.seeded.is(Fault::I20AdmitsWhileDraining) => Ok(()),
+            Phase::Draining => Err(Error::Draining),
+            Phase::Closed => Err(Error::Closed),
+        }
+    }
+
+    fn over(&self, amount: Amount) -> Option<Resource> {
+        [Resource::Texts, Resource::Tokens, Resource::Bytes]
+            .into_iter()
+            .find(|resource| resource.of(amount) > resource.of(self.limits))
+    }
+
+    /// Gives back what left the queue.
+    pub(crate) fn release(&self, amount: Amount) {
+        let mut state = self.state.lock();
+        state.1 = state.1.minus(amount);
+    }
+
+    /// What waits at the moment.
+    pub(crate) fn queued(&self) -> Amount {
+        self.state.lock().1
+    }
+
+    /// Whether a request may run at once: taken at all, and nobody would be overtaken.
+    pub(crate) fn idle<E: std::error::Error>(&self) -> Result<bool, Error<E>> {
+        let state = self.state.lock();
+        self.taking(state.0)?;
+        Ok(state.1.texts == 0)
+    }
+
+    /// Takes no more requests from here on.
+    pub(crate) fn drain(&self) {
+        let mut state = self.state.lock();
+        if state.0 == Phase::Open {
+            state.0 = Phase::Draining;
+        }
+    }
+
+    /// Takes no more requests, and has none: nothing lives beyond this.
+    pub(crate) fn close(&self) {
+        *self.state.lock() = (Phase::Closed, Amount::default());
+    }
+
+    /// Learns from a batch; the newest counts for a quarter.
+    pub(crate) fn learn_pace(&self, tokens: usize, ran: Duration) {
+        let nanos = u64::try_from(ran.as_nanos()).unwrap_or(u64::MAX);
+        let sample = nanos.saturating_mul(1000) / (tokens.max(1) as u64);
+        let old = self.pace.load(Ordering::Relaxed);
+        self.pace.store((old / 4 * 3).saturating_add(sample / 4), Ordering::Relaxed);
+    }
+
+    /// How long `tokens` take at the present pace, between a millisecond and a minute.
+    fn time_for(&self, tokens: usize) -> Duration {
+        let nanos = self.pace.load(Ordering::Relaxed).saturating_mul(tokens as u64) / 1000;
+        Duration::from_nanos(nanos).clamp(Duration::from_millis(1), Duration::from_secs(60))
+    }
+}
+
+impl Resource {
+    fn of(self, amount: Amount) -> usize {
+        match self {
+            Self::Texts => amount.texts,
+            Self::Tokens => amount.tokens,
+            Self::Bytes => amount.bytes,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+
+    use super::*;
+
+    fn ledger() -> Ledger {
+        let config = BatchConfig {
+            queue_texts: 4,
+            queue_tokens: 100,
+            queue_bytes: 1000,
+            ..BatchConfig::default()
+        };
+        Ledger::new(&config, Seeded::default())
+    }
+
+    fn amount(texts: usize, tokens: usize, bytes: usize) -> Amount {
+        Amount { texts, tokens, bytes }
+    }
+
+    #[track_caller]
+    fn check(queued: Amount, asked: Amount, expected: Option<(&str, Resource)>) {
+        let ledger = ledger();
+        assert_eq!(ledger.admit::<Infallible>(queued), Ok(()));
+        let found = match ledger.admit::<Infallible>(asked) {
+            Ok(()) => None,
+            Err(Error::Overloaded { resource, .. }) => Some(("overloaded", resource)),
+            Err(Error::TooLarge { resource, .. }) => Some(("too large", resource)),
+            Err(other) => unreachable!("{other}"),
+        };
+        assert_eq!(found, expected);
+        let after = if expected.is_none() { queued.plus(asked) } else { queued };
+        assert_eq!(ledger.queued(), after);
+    }
+
+    #[test]
+    fn admits_up_to_each_limit_and_not_beyond() {
+        check(amount(3, 99, 999), amount(1, 1, 1), None);
+        check(amount(3, 0, 0), amount(2, 0, 0), Some(("overloaded", Resource::Texts)));
+        check(amount(0, 99, 0), amount(1, 2, 0), Some(("overloaded", Resource::Tokens)));
+        check(amount(0, 0, 999), amount(1, 0, 2), Some(("overloaded", Resource::Bytes)));
+        check(amount(0, 0, 0), amount(5, 0, 0), Some(("too large", Resource::Texts)));
+        check(amount(0, 0, 0), amount(1, 101, 0), Some(("too large", Resource::Tokens)));
+        check(amount(1, 1, 1), amount(1, usize::MAX, usize::MAX), Some(("too large", Resource::Tokens)));
+    }
+
+    #[test]
+    fn the_refused_learn_when_to_come_back() {
+        let ledger = ledger();
+        for _ in 0..64 {
+            ledger.learn_pace(10, Duration::from_millis(100));
+        }
+        assert_eq!(ledger.admit::<Infallible>(amount(1, 90, 1)), Ok(()));
+        let Err(Error::Overloaded { queued, requested, limit, retry_after, .. }) =
+            ledger.admit::<Infallible>(amount(1, 20, 1))
+        else {
+            unreachable!("110 of 100 tokens")
+        };
+        assert_eq!((queued, requested, limit), (90, 20, 100));
+        let expected = Duration::from_millis(200);
+        assert!(retry_after.abs_diff(expected) < Duration::from_millis(1), "{retry_after:?}");
+    }
+
+    #[test]
+    fn a_closed_ledger_stays_closed() {
+        let ledger = ledger();
+        assert_eq!(ledger.admit::<Infallible>(amount(1, 1, 1)), Ok(()));
+        ledger.drain();
+        assert_eq!(ledger.admit::<Infallible>(amount(1, 1, 1)), Err(Error::Draining));
+        ledger.close();
+        ledger.drain();
+        assert_eq!(ledger.idle::<Infallible>(), Err(Error::Closed));
+        assert_eq!(ledger.queued(), Amount::default());
+    }
+}

@@ -1,0 +1,130 @@
+//! A micro-batcher: many concurrent callers with one item each become few calls of a backend.
+//!
+//! The crate knows no model. A [`Backend`] is a function from a batch of items to a batch of rows;
+//! [`EmbedderBackend`] makes one of any [`embed_core::Embedder`].
+//!
+//! ```
+//! use std::convert::Infallible;
+//! use embed_batcher::{Backend, Batcher, Cost, Error};
+//!
+//! /// The backend: the length of a text, very efficient in batches.
+//! struct Lengths;
+//!
+//! impl Backend for Lengths {
+//!     type Item = str;
+//!     type Options = ();
+//!     type Row = usize;
+//!     type Error = Infallible;
+//!
+//!     fn cost(&self, text: &str, (): &()) -> Cost {
+//!         Cost { tokens: text.len(), bytes: text.len() }
+//!     }
+//!
+//!     fn run(&self, texts: &[&str], (): &()) -> Result<Vec<usize>, Infallible> {
+//!         Ok(texts.iter().map(|text| text.len()).collect())
+//!     }
+//! }
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let batcher = Batcher::builder(Lengths).spawn()?;
+//! assert_eq!(batcher.embed("seven").await?, 5);
+//! assert_eq!(batcher.embed_many(["one", "three"], &(), &Default::default()).await?, [3, 5]);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # Life of a request
+//!
+//! ```text
+//!   caller: embed(text)
+//!      |  cost, cache
+//!      |
+//!      +-- nothing waits, a slot and the gate are free, the text is small
+//!      |       -> backend on this very thread -> row            (inline)
+//!      |
+//!      +-- ledger: room?  no -> Overloaded, at once
+//!      |                 yes
+//!      v
+//!   message queue --> worker: planner's queue of waiting items
+//!                        |   a slot is free *and* the gate is granted
+//!                        v
+//!                     batch, formed now, of everything that waits within the budgets
+//!                        |   blocking thread: backend, under catch_unwind, rows checked
+//!                        v
+//!                     worker --> each caller its row, or the error of its batch
+//! ```
+//!
+//! - A lone caller pays nothing: the call runs where it is made.
+//! - A batch is formed at the last moment. While a device is busy for ten seconds, what arrives gathers
+//!   and goes together, in the order of [fair queueing](BatchConfig::ageing).
+//! - Every answer comes once: a row, an error, or, for a dropped future, nothing.
+//! - Dropping a future withdraws the request. Before dispatch its items never reach the backend; after,
+//!   the others of the batch are untouched.
+//! - [`Batcher::drain`] ends in order; dropping the last handle wakes whoever still waits.
+//!
+//! # Choosing budgets
+//!
+//! See [`BatchConfig`]. A budget is a promise about time: nobody waits for a batch longer than
+//! [`max_tokens`](BatchConfig::max_tokens) take. The queue's limits are a promise about memory.
+//!
+//! # The fixed window, and why it is not the default
+//!
+//! The classic micro-batcher waits, say, 25 ms from the first request on and sends what came. That pays
+//! when a call costs much more than the window. A static embedding costs microseconds: the window is
+//! then nearly all of the latency, and it gains nothing, because while one batch runs the next gathers
+//! anyway. [`BatchConfig::fixed_window`] has it for backends that need it.
+//!
+//! # Deadlines, and a slow backend
+//!
+//! A call of the backend cannot be interrupted. When the deadline of a request passes, the caller is
+//! answered; the backend finishes its batch, and the rows of that caller go nowhere.
+//!
+//! # What is not shared
+//!
+//! Equal items in one batch, or while one of them is with the backend through the queue, compute once.
+//! An inline call is over in the time that it would take to ask whether an equal one runs, so it is
+//! not looked for.
+#![forbid(unsafe_code)]
+
+mod assembly;
+mod backend;
+mod builder;
+mod clock;
+mod coalescing;
+mod config;
+mod direct;
+mod embedder;
+mod error;
+mod execution;
+mod executor;
+mod fair_queue;
+mod fault;
+mod gate;
+mod handle;
+mod ledger;
+mod message;
+mod observer;
+mod planner;
+mod shared;
+mod stats;
+mod sync;
+mod worker;
+
+pub use backend::{Backend, Cost, RowFault};
+pub use builder::Builder;
+pub use clock::{Clock, ManualClock, TimerCounts, TokioClock};
+pub use coalescing::{Arrays, CoalescingEmbedder, GatedEmbedder};
+pub use config::{BatchConfig, Class, ConfigError, RequestOptions};
+pub use embedder::{EmbeddedRow, EmbedderBackend};
+pub use error::{Error, Resource};
+pub use executor::{BlockingPool, Executor, Job};
+#[cfg(feature = "faults")]
+pub use fault::Fault;
+pub use gate::{Acquire, DeviceGate, GateGuard, Occupancy, Owner};
+pub use handle::{Batcher, IntoItem, Pending};
+pub use ledger::Amount;
+pub use message::Drained;
+pub use observer::{CloseCause, Observation, Observer, Path, Refusal};
+pub use stats::Stats;
+pub use worker::Worker;

@@ -1,0 +1,499 @@
+//! The policy: which items form the next batch, and when. It knows no thread, no clock and no text.
+//!
+//! The planner is a pure state machine: [`Planner::step`] takes an [`Event`] and the time and returns
+//! [`Action`]s; [`wants_permit`](Planner::wants_permit), [`next_wake_up`](Planner::next_wake_up) and
+//! [`ended`](Planner::ended) are functions of the state. The worker does what it says.
+//!
+//! # In words
+//!
+//! *Items wait, batches do not.* The queue holds items until the moment in which a slot is free and the
+//! gate is granted, together called the *permit*. The planner wants a permit as soon as any group of
+//! items is due: at once without a linger; else when its oldest has waited so long, when its items
+//! fill a budget, or when the drain has begun. Only when the permit is there are items chosen, so that
+//! a batch has everything that came in the meantime.
+//!
+//! *Equal items ride along.* When an item is chosen, every equal one that waits gets its row too,
+//! without cost; and an item that arrives while an equal one is with the backend joins that row and
+//! never enters the queue.
+//!
+//! *Answers come once.* An item is waiting, running or gone. A request that is withdrawn or expires takes
+//! its waiting items out; those that run stay in their batch, and their rows go nowhere.
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::hash::Hash;
+use std::time::Instant;
+
+use crate::config::{BatchConfig, Class};
+use crate::fair_queue::{FairQueue, Group, RequestId};
+use crate::fault::{Fault, Seeded};
+use crate::ledger::Amount;
+use crate::observer::CloseCause;
+
+/// Names one batch.
+pub(crate) type BatchId = u64;
+
+/// One item of one request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct EntryId {
+    pub(crate) request: RequestId,
+    pub(crate) index: usize,
+}
+
+/// A request as the planner sees it.
+#[derive(Debug)]
+pub(crate) struct Arrival<G, K> {
+    /// Grows from request to request.
+    pub(crate) request: RequestId,
+    pub(crate) group: G,
+    pub(crate) class: Class,
+    /// When its caller sent it.
+    pub(crate) sent: Instant,
+    pub(crate) deadline: Option<Instant>,
+    pub(crate) entries: Vec<Arriving<K>>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Arriving<K> {
+    pub(crate) tokens: usize,
+    pub(crate) bytes: usize,
+    /// What makes it equal to others; `None` shares with nobody.
+    pub(crate) content: Option<K>,
+}
+
+/// Something that happened.
+#[derive(Debug)]
+pub(crate) enum Event<G, K> {
+    Arrived(Arrival<G, K>),
+    /// The caller went away, or the request was answered with an error.
+    Withdrawn(RequestId),
+    /// A slot and the gate are ours, for one batch.
+    Permitted,
+    /// A batch came back.
+    Finished(BatchId),
+    /// Nothing but time.
+    TimePassed,
+    /// No more requests come; the old ones end by the deadline.
+    Drain(Instant),
+    /// The last handle is gone: nobody needs the answers.
+    Abandoned,
+}
+
+/// Something to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Action {
+    /// Items left the queue.
+    Release(Amount),
+    /// Send these to the backend, with the permit.
+    Dispatch(Dispatch),
+    /// The rows of a batch belong to these entries.
+    Deliver { batch: BatchId, rows: Vec<Vec<EntryId>> },
+    /// Answer a request without rows.
+    Answer {
+        request: RequestId,
+        verdict: Verdict,
+        /// Its items that had not gone to the backend.
+        queued: usize,
+    },
+    /// Items joined rows that were computed anyway.
+    Shared { texts: usize },
+}
+
+/// A batch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Dispatch {
+    pub(crate) batch: BatchId,
+    /// One entry for each row to compute.
+    pub(crate) rows: Vec<EntryId>,
+    /// Every entry that went, those that share a row included.
+    pub(crate) entries: Vec<EntryId>,
+    pub(crate) tokens: usize,
+    pub(crate) cause: CloseCause,
+    /// When the oldest of it arrived.
+    pub(crate) oldest: Instant,
+}
+
+/// Why a request ends without rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    Expired,
+    Closed,
+    Withdrawn,
+}
+
+#[derive(Debug)]
+struct Request<K> {
+    arrived: Instant,
+    deadline: Option<Instant>,
+    entries: Vec<Entry<K>>,
+    /// Entries before this one do not wait.
+    first: usize,
+    waiting: usize,
+    running: usize,
+}
+
+#[derive(Debug)]
+struct Entry<K> {
+    tokens: usize,
+    bytes: usize,
+    content: Option<K>,
+    waits: bool,
+}
+
+/// A batch that is with the backend.
+#[derive(Debug)]
+struct Running<K> {
+    rows: Vec<Vec<EntryId>>,
+    contents: Vec<K>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Planner<G, K> {
+    config: BatchConfig,
+    seeded: Seeded,
+    /// The latest time that was seen: it never goes back.
+    now: Option<Instant>,
+    queue: FairQueue<G>,
+    requests: HashMap<RequestId, Request<K>>,
+    deadlines: BTreeSet<(Instant, RequestId)>,
+    waiting_contents: HashMap<K, HashSet<EntryId>>,
+    running: HashMap<BatchId, Running<K>>,
+    /// Where a running content is computed: batch and row.
+    running_contents: HashMap<K, (BatchId, usize)>,
+    next_batch: BatchId,
+    drain: Option<Instant>,
+    abandoned: bool,
+    /// For two of the seeded faults.
+    muted: bool,
+    left_behind: Option<Instant>,
+}
+
+impl<G: Clone + Eq + Hash, K: Clone + Eq + Hash> Planner<G, K> {
+    pub(crate) fn new(config: BatchConfig, seeded: Seeded) -> Self {
+        Self {
+            queue: FairQueue::new(config.ageing, seeded),
+            config,
+            seeded,
+            now: None,
+            requests: HashMap::new(),
+            deadlines: BTreeSet::new(),
+            waiting_contents: HashMap::new(),
+            running: HashMap::new(),
+            running_contents: HashMap::new(),
+            next_batch: 0,
+            drain: None,
+            abandoned: false,
+            muted: false,
+            left_behind: None,
+        }
+    }
+
+    /// Takes an event in and says what is to be done about it, in order.
+    pub(crate) fn step(&mut self, event: Event<G, K>, now: Instant) -> Vec<Action> {
+        let now = self.settle(now);
+        let mut actions = Vec::new();
+        // First of all what time alone decides: nothing that is over may be chosen.
+        self.expire(now, &mut actions);
+        match event {
+            Event::Arrived(arrival) => self.arrive(arrival, now, &mut actions),
+            Event::Withdrawn(request) => self.withdraw(request, Verdict::Withdrawn, &mut actions),
+            Event::Permitted => self.form_batch(now, &mut actions),
+            Event::Finished(batch) => self.finish(batch, &mut actions),
+            Event::TimePassed => {}
+            Event::Drain(deadline) => {
+                let earlier = self.drain.map_or(deadline, |drain| drain.min(deadline));
+                self.drain = Some(earlier);
+                self.expire(now, &mut actions);
+            }
+            Event::Abandoned => {
+                self.abandoned = !self.seeded.is(Fault::I21OutlivesItsHandles);
+                if self.abandoned {
+                    self.end_all(&mut actions);
+                }
+            }
+        }
+        actions
+    }
+
+    /// Whether there is something to dispatch as soon as a slot and the gate are free.
+    pub(crate) fn wants_permit(&self) -> bool {
+        let Some(now) = self.now else { return false };
+        !self.muted && self.queue.groups().any(|group| self.due(group, now))
+    }
+
+    /// When the planner next needs to be told the time, if ever. Ask after every step.
+    pub(crate) fn next_wake_up(&self) -> Option<Instant> {
+        if self.ended() {
+            return None;
+        }
+        let deadline = self.deadlines.first().map(|(deadline, _)| *deadline);
+        // A window matters only until something is due; from then on it is the permit that matters.
+        let lingers = !self.wants_permit();
+        let windows = self.queue.groups().filter(|_| lingers);
+        let window = windows.filter_map(|group| self.window_end(group)).min();
+        [deadline, window, self.drain, self.left_behind].into_iter().flatten().min()
+    }
+
+    /// Whether nothing can happen any more.
+    pub(crate) fn ended(&self) -> bool {
+        let idle = self.requests.is_empty() && self.running.is_empty();
+        let over = self.drain.zip(self.now).is_some_and(|(deadline, now)| now >= deadline);
+        self.abandoned || over || (self.drain.is_some() && idle)
+    }
+
+    /// The deadline of a drain that has nothing left to do before it.
+    pub(crate) fn drained_before(&self) -> Option<Instant> {
+        let deadline = self.drain.filter(|_| !self.abandoned)?;
+        self.now.is_some_and(|now| now < deadline).then_some(deadline)
+    }
+
+    fn settle(&mut self, now: Instant) -> Instant {
+        if self.seeded.is(Fault::I22TrustsTheClock) {
+            let last = self.now.unwrap_or(now);
+            now.checked_duration_since(last).expect("a clock never goes back");
+        }
+        let now = self.now.map_or(now, |last| last.max(now));
+        self.now = Some(now);
+        now
+    }
+
+    fn expire(&mut self, now: Instant, actions: &mut Vec<Action>) {
+        if self.seeded.is(Fault::I18IgnoresDeadlines) {
+            self.deadlines.clear();
+        }
+        while let Some(&(deadline, request)) = self.deadlines.first()
+            && deadline <= now
+        {
+            self.withdraw(request, Verdict::Expired, actions);
+        }
+        if self.drain.is_some_and(|drain| drain <= now) {
+            self.end_all(actions);
+        }
+    }
+
+    fn end_all(&mut self, actions: &mut Vec<Action>) {
+        let mut open: Vec<RequestId> = self.requests.keys().copied().collect();
+        open.sort_unstable();
+        for request in open {
+            self.withdraw(request, Verdict::Closed, actions);
+        }
+    }
+
+    fn arrive(&mut self, arrival: Arrival<G, K>, now: Instant, actions: &mut Vec<Action>) {
+        let Arrival { request: id, group, class, sent, deadline, entries } = arrival;
+        self.muted = false;
+        // It waits from the moment it was sent, however late the worker hears of it.
+        let arrived = sent.min(now);
+        let mut request = Request {
+            arrived,
+            deadline,
+            entries: Vec::with_capacity(entries.len()),
+            first: 0,
+            waiting: 0,
+            running: 0,
+        };
+        self.queue.insert(id, group, class, arrived);
+        let mut joined = Amount::default();
+        for (index, entry) in entries.into_iter().enumerate() {
+            let Arriving { tokens, bytes, content } = entry;
+            let this = EntryId { request: id, index };
+            let running = content.as_ref().and_then(|content| self.running_contents.get(content));
+            if let Some(&(batch, row)) = running
+                && let Some(batch) = self.running.get_mut(&batch)
+            {
+                batch.rows[row].push(this);
+                request.running += 1;
+                joined = joined.plus(Amount { texts: 1, tokens, bytes });
+                request.entries.push(Entry { tokens, bytes, content: None, waits: false });
+                continue;
+            }
+            if let Some(content) = &content {
+                self.waiting_contents.entry(content.clone()).or_default().insert(this);
+            }
+            self.queue.add_item(id, tokens);
+            request.waiting += 1;
+            request.entries.push(Entry { tokens, bytes, content, waits: true });
+        }
+        if request.waiting == 0 {
+            self.queue.remove(id);
+        }
+        if joined.texts > 0 {
+            actions.push(Action::Release(joined));
+            actions.push(Action::Shared { texts: joined.texts });
+        }
+        if let Some(deadline) = deadline {
+            self.deadlines.insert((deadline, id));
+        }
+        self.requests.insert(id, request);
+        self.expire(now, actions);
+    }
+
+    /// Ends a request without rows.
+    fn withdraw(&mut self, id: RequestId, verdict: Verdict, actions: &mut Vec<Action>) {
+        if verdict == Verdict::Withdrawn && self.seeded.is(Fault::I6DispatchesTheCancelled) {
+            return;
+        }
+        let Some(mut request) = self.requests.remove(&id) else { return };
+        if let Some(deadline) = request.deadline {
+            self.deadlines.remove(&(deadline, id));
+        }
+        if self.seeded.is(Fault::I15LeavesATimerBehind) && request.waiting > 0 {
+            self.left_behind = self.now.and_then(|now| now.checked_add(self.config.ageing));
+        }
+        let queued = request.waiting;
+        let mut released = Amount::default();
+        for index in request.first..request.entries.len() {
+            if request.entries[index].waits {
+                let entry = EntryId { request: id, index };
+                released = released.plus(self.take(&mut request, entry));
+            }
+        }
+        let forgets = self.seeded.is(Fault::I5ForgetsToReleaseTheCancelled);
+        if released.texts > 0 && !(forgets && verdict == Verdict::Withdrawn) {
+            actions.push(Action::Release(released));
+        }
+        actions.push(Action::Answer { request: id, verdict, queued });
+    }
+
+    /// Takes a waiting entry out of the queue and of every index; says what it weighed there.
+    fn take(&mut self, request: &mut Request<K>, id: EntryId) -> Amount {
+        let entry = &mut request.entries[id.index];
+        entry.waits = false;
+        if let Some(content) = &entry.content
+            && let Some(equal) = self.waiting_contents.get_mut(content)
+        {
+            equal.remove(&id);
+            if equal.is_empty() {
+                self.waiting_contents.remove(content);
+            }
+        }
+        self.queue.remove_item(id.request, entry.tokens);
+        let weight = Amount { texts: 1, tokens: entry.tokens, bytes: entry.bytes };
+        request.waiting -= 1;
+        if request.waiting == 0 {
+            self.queue.remove(id.request);
+        }
+        weight
+    }
+
+    fn window_end(&self, group: &Group) -> Option<Instant> {
+        let from = if self.seeded.is(Fault::I13ArrivalsMoveTheWindow) {
+            group.youngest()
+        } else {
+            group.oldest()
+        };
+        let mut linger = self.config.linger;
+        if self.seeded.is(Fault::I11WaitsWhenIdle) && self.running.is_empty() {
+            linger += std::time::Duration::from_millis(1);
+        }
+        from?.checked_add(linger)
+    }
+
+    fn due(&self, group: &Group, now: Instant) -> bool {
+        let full = group.texts >= self.config.max_rows || group.tokens >= self.config.max_tokens;
+        self.drain.is_some()
+            || (full && !self.seeded.is(Fault::I14IgnoresAFullBudget))
+            || self.window_end(group).is_some_and(|end| end <= now)
+    }
+
+    fn form_batch(&mut self, now: Instant, actions: &mut Vec<Action>) {
+        let Some(group) = self.queue.lead(now, |group| self.due(group, now)) else { return };
+        let max_rows = self.config.max_rows + usize::from(self.seeded.is(Fault::I3TakesOneRowTooMany));
+        let due = |group: &Group| self.due(group, now);
+        let ceilings = self.queue.ceilings(self.config.max_tokens, due);
+        let id = self.next_batch;
+        self.next_batch += 1;
+        let mut batch = Running { rows: Vec::new(), contents: Vec::new() };
+        let (mut tokens, mut oldest) = (0, now);
+        let (mut released, mut shared) = (Amount::default(), 0);
+        let cause = loop {
+            if batch.rows.len() == max_rows {
+                break CloseCause::Rows;
+            }
+            let Some(request) = self.queue.next(&group, now, ceilings) else {
+                let more = self.queue.waits(&group);
+                break if more { CloseCause::Fairness } else { CloseCause::Exhausted };
+            };
+            let Some(entry) = self.first_waiting(request) else { break CloseCause::Exhausted };
+            let cost = self.requests[&request].entries[entry.index].tokens;
+            if !batch.rows.is_empty() && cost.saturating_add(tokens) > self.config.max_tokens {
+                break CloseCause::Tokens;
+            }
+            tokens += cost;
+            oldest = oldest.min(self.requests[&request].arrived);
+            self.queue.charge(request, cost);
+            let content = self.requests[&request].entries[entry.index].content.clone();
+            let mut takers = vec![entry];
+            takers.extend(content.as_ref().map_or_else(Vec::new, |content| self.equal_to(content, entry)));
+            shared += takers.len() - 1;
+            for taker in &takers {
+                released = released.plus(self.start(*taker));
+            }
+            if let Some(content) = content {
+                self.running_contents.insert(content.clone(), (id, batch.rows.len()));
+                batch.contents.push(content);
+            }
+            batch.rows.push(takers);
+        };
+        self.muted = self.seeded.is(Fault::I12ForgetsWhatStillWaits);
+        actions.push(Action::Release(released));
+        if shared > 0 {
+            actions.push(Action::Shared { texts: shared });
+        }
+        let rows = batch.rows.iter().map(|takers| takers[0]).collect();
+        let entries = batch.rows.concat();
+        self.running.insert(id, batch);
+        actions.push(Action::Dispatch(Dispatch { batch: id, rows, entries, tokens, cause, oldest }));
+    }
+
+    /// The waiting entry of a request that goes next.
+    fn first_waiting(&mut self, id: RequestId) -> Option<EntryId> {
+        let request = self.requests.get_mut(&id)?;
+        while request.entries.get(request.first).is_some_and(|entry| !entry.waits) {
+            request.first += 1;
+        }
+        let mut index = request.first;
+        if self.seeded.is(Fault::I19TakesTheLastFirst) {
+            index = request.entries.iter().rposition(|entry| entry.waits)?;
+        }
+        (index < request.entries.len()).then_some(EntryId { request: id, index })
+    }
+
+    /// The waiting entries with this content but for one, oldest request first.
+    fn equal_to(&self, content: &K, but: EntryId) -> Vec<EntryId> {
+        let equal = self.waiting_contents.get(content);
+        let mut equal: Vec<EntryId> =
+            equal.into_iter().flatten().copied().filter(|entry| *entry != but).collect();
+        equal.sort_unstable_by_key(|entry| (entry.request, entry.index));
+        equal
+    }
+
+    /// Moves an entry from waiting to running; says what it weighed in the queue.
+    fn start(&mut self, entry: EntryId) -> Amount {
+        let Some(mut request) = self.requests.remove(&entry.request) else { return Amount::default() };
+        request.running += 1;
+        let weight = self.take(&mut request, entry);
+        self.requests.insert(entry.request, request);
+        weight
+    }
+
+    fn finish(&mut self, batch: BatchId, actions: &mut Vec<Action>) {
+        let Some(Running { rows, contents }) = self.running.remove(&batch) else { return };
+        for content in contents {
+            self.running_contents.remove(&content);
+        }
+        for entry in rows.iter().flatten() {
+            let Some(request) = self.requests.get_mut(&entry.request) else { continue };
+            request.running -= 1;
+            if request.running == 0 && request.waiting == 0 {
+                if let Some(deadline) = request.deadline {
+                    self.deadlines.remove(&(deadline, entry.request));
+                }
+                self.requests.remove(&entry.request);
+            }
+        }
+        actions.push(Action::Deliver { batch, rows });
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,130 @@
+//! What the handles, the worker and the batches of one batcher have in common.
+
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::time::{Duration, Instant};
+
+use lru::LruCache;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use crate::backend::Backend;
+use crate::clock::Clock;
+use crate::config::BatchConfig;
+use crate::error::Error;
+use crate::execution::{Content, Failure, ItemResult, guarded};
+use crate::executor::Executor;
+use crate::fault::Seeded;
+use crate::gate::{DeviceGate, GateGuard, Owner};
+use crate::ledger::Ledger;
+use crate::observer::{Observation, Observer};
+use crate::stats::Counters;
+use crate::sync::Mutex;
+
+pub(crate) struct Shared<B: Backend> {
+    pub(crate) backend: Arc<B>,
+    pub(crate) config: BatchConfig,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) executor: Arc<dyn Executor>,
+    pub(crate) gate: Option<(DeviceGate, Owner)>,
+    pub(crate) slots: Arc<Semaphore>,
+    pub(crate) ledger: Ledger,
+    pub(crate) counters: Counters,
+    pub(crate) observer: Option<Arc<dyn Observer>>,
+    pub(crate) cache: Option<Mutex<LruCache<Content<B>, B::Row>>>,
+    pub(crate) next_request: AtomicU64,
+    pub(crate) seeded: Seeded,
+}
+
+/// The right to run one batch: a slot, and the gate where there is one. Dropping it gives both back.
+#[derive(Debug)]
+pub(crate) struct Permit {
+    // In this order: whoever gets the slot next finds the gate free.
+    _gate: Option<GateGuard>,
+    _slot: OwnedSemaphorePermit,
+}
+
+impl<B: Backend> Shared<B> {
+    /// A permit, if it is to be had at once.
+    pub(crate) fn try_permit(&self) -> Option<Permit> {
+        let slot = Arc::clone(&self.slots).try_acquire_owned().ok()?;
+        let gate = match &self.gate {
+            Some((gate, owner)) => Some(gate.try_acquire(owner)?),
+            None => None,
+        };
+        Some(Permit { _gate: gate, _slot: slot })
+    }
+
+    /// A permit, in turn; `None` when the batcher ends. Dropping the future gives the place up.
+    pub(crate) fn permit(&self) -> impl Future<Output = Option<Permit>> + Send + use<B> {
+        let slots = Arc::clone(&self.slots);
+        let gate = self.gate.clone();
+        async move {
+            let slot = slots.acquire_owned().await.ok()?;
+            let gate = match gate {
+                Some((gate, owner)) => Some(gate.acquire(&owner).await),
+                None => None,
+            };
+            Some(Permit { _gate: gate, _slot: slot })
+        }
+    }
+
+    /// Counts, and tells the observer. A panic in it is its own affair.
+    pub(crate) fn observe(&self, observation: &Observation<'_>) {
+        self.counters.count(observation);
+        if let Some(observer) = &self.observer {
+            drop(guarded(|| observer.observe(observation)));
+        }
+    }
+
+    /// The time, where somebody wants to know it; asking costs more than the rest of an inline call.
+    pub(crate) fn observed_now(&self) -> Option<Instant> {
+        self.observer.as_ref().map(|_| self.clock.now())
+    }
+
+    /// Reports a batch that came back.
+    pub(crate) fn observe_finished(&self, results: &[ItemResult<B>], tokens: usize, ran: Duration) {
+        let panicked = |result: &ItemResult<B>| {
+            matches!(result, Err(Failure { error: Error::Panicked { .. }, .. }))
+        };
+        let exact = results.iter().flatten().map(|row| self.backend.tokens(row));
+        let exact = guarded(|| exact.sum::<Option<usize>>()).ok().flatten();
+        self.observe(&Observation::BatchFinished {
+            rows: results.len(),
+            failed: results.iter().filter(|result| result.is_err()).count(),
+            tokens: exact.unwrap_or(tokens),
+            ran,
+            panicked: results.iter().any(panicked),
+        });
+    }
+
+    /// Keeps the rows that came back for later requests.
+    pub(crate) fn remember(
+        &self,
+        items: &[Arc<B::Item>],
+        options: &B::Options,
+        results: &[ItemResult<B>],
+    ) {
+        let Some(cache) = &self.cache else { return };
+        for (item, result) in items.iter().zip(results) {
+            if let Ok(row) = result
+                && std::mem::size_of_val::<B::Item>(item) <= self.config.cache_item_bytes
+            {
+                let content = Content::new(options, item, self.seeded);
+                // What is pushed out is dropped after the lock, because its drop is foreign code.
+                let pushed_out = cache.lock().push(content, row.clone());
+                drop(pushed_out);
+            }
+        }
+    }
+}
+
+pub(crate) fn new_cache<B: Backend>(
+    rows: usize,
+) -> Option<Mutex<LruCache<Content<B>, B::Row>>> {
+    // Grown as it fills: a generous limit costs nothing.
+    let limit = NonZeroUsize::new(rows)?;
+    let mut cache = LruCache::unbounded();
+    cache.resize(limit);
+    Some(Mutex::new(cache))
+}

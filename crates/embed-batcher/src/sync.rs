@@ -1,0 +1,26 @@
+//! The lock of this crate: the standard one, or the one whose interleavings shuttle explores.
+//!
+//! A panic inside a critical section cannot leave the state behind it half changed (none of them
+//! calls foreign code), so that a poisoned lock is opened like any other.
+
+#[cfg(not(feature = "shuttle"))]
+use std::sync as primitive;
+
+#[cfg(feature = "shuttle")]
+use shuttle::sync as primitive;
+
+pub(crate) use primitive::MutexGuard;
+
+/// A mutex without poisoning.
+#[derive(Debug, Default)]
+pub(crate) struct Mutex<T>(primitive::Mutex<T>);
+
+impl<T> Mutex<T> {
+    pub(crate) fn new(value: T) -> Self {
+        Self(primitive::Mutex::new(value))
+    }
+
+    pub(crate) fn lock(&self) -> MutexGuard<'_, T> {
+        self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,470 @@
+//! The one task that owns the queue. It does what the planner says, and decides nothing.
+//!
+//! Each poll takes in, in this order, everything that callers sent, everything that came back from the
+//! backend, and the timer; only then does it use a permit, so that a batch has everything that came
+//! before it. The order also makes a withdrawal that was sent before a dispatch effective.
+
+use std::collections::{HashMap, VecDeque};
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+
+use embed_core::BoxFuture;
+use tokio::sync::mpsc::error::TryRecvError;
+use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
+
+use crate::assembly::Assembly;
+use crate::backend::Backend;
+use crate::error::Error;
+use crate::execution::{Content, Failure, located, run};
+use crate::fair_queue::RequestId;
+use crate::fault::Fault;
+use crate::message::{Answer, Drained, Finished, Message, Submission};
+use crate::observer::{Observation, Path};
+use crate::planner::{
+    Action, Arrival, Arriving, BatchId, Dispatch, EntryId, Event, Planner, Verdict,
+};
+use crate::shared::{Permit, Shared};
+
+/// The worker of a batcher, as a future that ends after a drain or with the last handle.
+///
+/// [`Builder::spawn`](crate::Builder::spawn) gives it to the runtime. Dropping it answers every waiter
+/// with [`Error::Closed`].
+#[must_use = "nothing is answered unless the worker is polled"]
+pub struct Worker<B: Backend> {
+    shared: Arc<Shared<B>>,
+    messages: mpsc::UnboundedReceiver<Message<B>>,
+    finished: mpsc::UnboundedReceiver<Finished<B>>,
+    /// For the batches; kept here too, so that the channel never ends.
+    report: mpsc::UnboundedSender<Finished<B>>,
+    planner: Planner<B::Options, Content<B>>,
+    requests: HashMap<RequestId, Request<B>>,
+    permit: Option<PermitWait>,
+    timer: Option<(Instant, BoxFuture<'static, ()>)>,
+    drains: Vec<oneshot::Sender<Drained>>,
+    abandoned: usize,
+    /// Every slot, at the end of a drain.
+    all_slots: Option<BoxFuture<'static, Option<OwnedSemaphorePermit>>>,
+    /// For one of the seeded faults.
+    failed_before: bool,
+}
+
+/// The wait for a slot and the gate.
+struct PermitWait {
+    since: Instant,
+    permit: BoxFuture<'static, Option<Permit>>,
+}
+
+struct Request<B: Backend> {
+    items: Vec<Arc<B::Item>>,
+    options: B::Options,
+    assembly: Assembly<B>,
+    reply: oneshot::Sender<Answer<B>>,
+    sent: Instant,
+    dispatched: Option<Instant>,
+}
+
+/// What the actions of a step may use up.
+struct Means<B: Backend> {
+    permit: Option<(Permit, Duration)>,
+    finished: Option<Finished<B>>,
+}
+
+impl<B: Backend> Means<B> {
+    const NONE: Self = Self { permit: None, finished: None };
+}
+
+// Futures inside are boxed.
+impl<B: Backend> Unpin for Worker<B> {}
+
+impl<B: Backend> Future for Worker<B> {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        let this = &mut *self;
+        let mut fired = false;
+        loop {
+            let mut progress = this.take_messages(context);
+            progress |= this.take_finished(context);
+            if this.planner.ended() {
+                return this.poll_end(context);
+            }
+            if this.poll_timer(context) {
+                if fired {
+                    // A clock whose timers fire early: give way instead of spinning.
+                    context.waker().wake_by_ref();
+                    return Poll::Pending;
+                }
+                fired = true;
+                progress = true;
+            }
+            progress |= this.poll_permit(context);
+            if !progress {
+                return Poll::Pending;
+            }
+        }
+    }
+}
+
+impl<B: Backend> Worker<B> {
+    pub(crate) fn new(
+        shared: Arc<Shared<B>>,
+        messages: mpsc::UnboundedReceiver<Message<B>>,
+    ) -> Self {
+        let (report, finished) = mpsc::unbounded_channel();
+        Self {
+            planner: Planner::new(shared.config.clone(), shared.seeded),
+            shared,
+            messages,
+            finished,
+            report,
+            requests: HashMap::new(),
+            permit: None,
+            timer: None,
+            drains: Vec::new(),
+            abandoned: 0,
+            all_slots: None,
+            failed_before: false,
+        }
+    }
+
+    fn step(&mut self, event: Event<B::Options, Content<B>>, means: Means<B>) {
+        let actions = self.planner.step(event, self.shared.clock.now());
+        self.act(actions, means);
+    }
+
+    /// Takes in everything that callers have sent.
+    fn take_messages(&mut self, context: &mut Context<'_>) -> bool {
+        let mut progress = false;
+        loop {
+            // Without waiting first, because a wait counts against tokio's budget for one poll and would
+            // cut a long line of messages into small batches.
+            let message = match self.messages.try_recv() {
+                Ok(message) => message,
+                Err(TryRecvError::Empty) => match self.messages.poll_recv(context) {
+                    Poll::Pending => return progress,
+                    Poll::Ready(Some(message)) => message,
+                    Poll::Ready(None) => return self.abandon() || progress,
+                },
+                Err(TryRecvError::Disconnected) => return self.abandon() || progress,
+            };
+            progress = true;
+            match message {
+                Message::Submit(submission) => self.submit(submission),
+                Message::Withdraw(id) => self.step(Event::Withdrawn(id), Means::NONE),
+                Message::Drain { deadline, done } => {
+                    self.drains.push(done);
+                    self.step(Event::Drain(deadline), Means::NONE);
+                }
+            }
+        }
+    }
+
+    fn abandon(&mut self) -> bool {
+        let ended = self.planner.ended();
+        if !ended {
+            self.step(Event::Abandoned, Means::NONE);
+        }
+        !ended && self.planner.ended()
+    }
+
+    fn submit(&mut self, submission: Submission<B>) {
+        let Submission { id, items, costs, options, request, sent, assembly, reply } = submission;
+        let share = self.shared.config.single_flight;
+        let entries = items.iter().zip(&costs).map(|(item, cost)| Arriving {
+            tokens: cost.tokens,
+            bytes: cost.bytes,
+            content: share.then(|| Content::new(&options, item, self.shared.seeded)),
+        });
+        let arrival = Arrival {
+            request: id,
+            group: options.clone(),
+            class: request.class,
+            sent,
+            deadline: request.deadline,
+            entries: entries.collect(),
+        };
+        self.requests.insert(id, Request { items, options, assembly, reply, sent, dispatched: None });
+        self.step(Event::Arrived(arrival), Means::NONE);
+    }
+
+    fn take_finished(&mut self, context: &mut Context<'_>) -> bool {
+        let mut progress = false;
+        while let Poll::Ready(Some(finished)) = self.finished.poll_recv(context) {
+            progress = true;
+            let means = Means { permit: None, finished: Some(finished) };
+            let batch = means.finished.as_ref().map_or(0, |finished| finished.batch);
+            self.step(Event::Finished(batch), means);
+        }
+        progress
+    }
+
+    /// Arms the timer that the planner asks for; says whether it fired.
+    fn poll_timer(&mut self, context: &mut Context<'_>) -> bool {
+        let wanted = self.planner.next_wake_up();
+        if self.timer.as_ref().map(|(deadline, _)| *deadline) != wanted {
+            self.timer = wanted.map(|deadline| (deadline, self.shared.clock.sleep_until(deadline)));
+        }
+        let Some((_, sleep)) = &mut self.timer else { return false };
+        if sleep.as_mut().poll(context).is_pending() {
+            return false;
+        }
+        self.timer = None;
+        self.step(Event::TimePassed, Means::NONE);
+        true
+    }
+
+    /// Gets a permit when the planner has a use for one, and uses it.
+    fn poll_permit(&mut self, context: &mut Context<'_>) -> bool {
+        if !self.planner.wants_permit() {
+            self.permit = None;
+            return false;
+        }
+        let shared = &self.shared;
+        let now = shared.clock.now();
+        if self.permit.is_none()
+            && let Some(permit) = shared.try_permit()
+        {
+            self.step(
+                Event::Permitted,
+                Means { permit: Some((permit, Duration::ZERO)), finished: None },
+            );
+            return true;
+        }
+        let wait = self
+            .permit
+            .get_or_insert_with(|| PermitWait { since: now, permit: Box::pin(shared.permit()) });
+        let Poll::Ready(permit) = wait.permit.as_mut().poll(context) else { return false };
+        let waited = now.saturating_duration_since(wait.since);
+        self.permit = None;
+        // Slots are closed only by the end of this worker.
+        let permit = permit.map(|permit| (permit, waited));
+        self.step(Event::Permitted, Means { permit, finished: None });
+        true
+    }
+
+    fn act(&mut self, actions: Vec<Action>, mut means: Means<B>) {
+        let mut actions = VecDeque::from(actions);
+        while let Some(action) = actions.pop_front() {
+            match action {
+                Action::Release(amount) => self.shared.ledger.release(amount),
+                Action::Shared { texts } => self.shared.observe(&Observation::Shared { texts }),
+                Action::Dispatch(dispatch) => {
+                    if let Some((permit, waited)) = means.permit.take() {
+                        self.dispatch(dispatch, permit, waited);
+                    }
+                }
+                Action::Deliver { rows, .. } => {
+                    if let Some(finished) = means.finished.take() {
+                        actions.extend(self.deliver(&rows, finished));
+                    }
+                }
+                Action::Answer { request, verdict, queued } => self.answer(request, verdict, queued),
+            }
+        }
+    }
+
+    fn dispatch(&mut self, dispatch: Dispatch, permit: Permit, permit_waited: Duration) {
+        let now = self.shared.clock.now();
+        for entry in &dispatch.entries {
+            if let Some(request) = self.requests.get_mut(&entry.request) {
+                request.dispatched.get_or_insert(now);
+            }
+        }
+        let item = |entry: &EntryId| {
+            self.requests.get(&entry.request).map(|request| Arc::clone(&request.items[entry.index]))
+        };
+        let items: Vec<Arc<B::Item>> = dispatch.rows.iter().filter_map(item).collect();
+        let first = dispatch.rows.first().and_then(|entry| self.requests.get(&entry.request));
+        let Some(options) = first.map(|request| request.options.clone()) else { return };
+        self.shared.observe(&Observation::BatchStarted {
+            rows: dispatch.rows.len(),
+            texts: dispatch.entries.len(),
+            tokens: dispatch.tokens,
+            cause: dispatch.cause,
+            waited: now.saturating_duration_since(dispatch.oldest),
+            permit_waited,
+            path: Path::Queued,
+        });
+        let batch = Batch {
+            shared: Arc::clone(&self.shared),
+            report: self.report.clone(),
+            permit: Some(permit),
+            content: Some((dispatch.batch, items, options)),
+            tokens: dispatch.tokens,
+        };
+        self.shared.executor.execute(Box::new(move || batch.run()));
+    }
+
+    /// Hands out the rows of a batch; the requests that failed with it are withdrawn.
+    fn deliver(&mut self, rows: &[Vec<EntryId>], finished: Finished<B>) -> Vec<Action> {
+        let Finished { items, options, mut results, .. } = finished;
+        self.shared.remember(&items, &options, &results);
+        if self.shared.seeded.is(Fault::I8FailsTheBatchAfterAFailure) {
+            let failed = results.iter().any(Result::is_err);
+            if std::mem::replace(&mut self.failed_before, failed) {
+                let failure = Failure { error: Error::Closed, alone: false };
+                results.fill(Err(failure));
+            }
+        }
+        let mut actions = Vec::new();
+        for (takers, result) in rows.iter().zip(results) {
+            for taker in takers {
+                match &result {
+                    Ok(row) => self.put(*taker, row.clone()),
+                    Err(failure) => actions.extend(self.fail(*taker, failure.clone())),
+                }
+            }
+        }
+        actions
+    }
+
+    fn put(&mut self, entry: EntryId, row: B::Row) {
+        let Some(request) = self.requests.get_mut(&entry.request) else { return };
+        let lost = self.shared.seeded.is(Fault::I1LosesTheLastAnswer)
+            && entry.index + 1 == request.assembly.len()
+            && entry.index > 0;
+        if lost {
+            return;
+        }
+        request.assembly.put(entry.index, row);
+        if request.assembly.missing() > 0 {
+            return;
+        }
+        let Some(request) = self.requests.remove(&entry.request) else { return };
+        let now = self.shared.clock.now();
+        let dispatched = request.dispatched.unwrap_or(request.sent);
+        self.shared.observe(&Observation::Completed {
+            texts: request.assembly.len(),
+            waited: dispatched.saturating_duration_since(request.sent),
+            took: now.saturating_duration_since(request.sent),
+        });
+        // The caller may have gone a moment ago: its withdrawal is on the way and will find nothing.
+        let _ = request.reply.send(Ok(request.assembly.into_rows()));
+    }
+
+    fn fail(&mut self, entry: EntryId, failure: Failure<B::Error>) -> Vec<Action> {
+        let Some(request) = self.requests.remove(&entry.request) else { return Vec::new() };
+        let error = located(&*self.shared.backend, failure, request.assembly.position(entry.index));
+        self.shared.observe(&Observation::Failed { texts: request.assembly.len() });
+        let _ = request.reply.send(Err(error));
+        // What else waits of the request is of no use any more.
+        self.planner.step(Event::Withdrawn(entry.request), self.shared.clock.now())
+    }
+
+    fn answer(&mut self, id: RequestId, verdict: Verdict, queued: usize) {
+        let Some(request) = self.requests.remove(&id) else { return };
+        let texts = request.assembly.len();
+        let running = texts - queued;
+        let error = match verdict {
+            Verdict::Expired => {
+                self.shared.observe(&Observation::Expired { queued, running });
+                Error::Expired
+            }
+            Verdict::Withdrawn => {
+                self.shared.observe(&Observation::Cancelled { queued, running });
+                Error::Closed
+            }
+            Verdict::Closed => {
+                self.abandoned += 1;
+                self.shared.observe(&Observation::Failed { texts });
+                Error::Closed
+            }
+        };
+        // Nobody listens after a withdrawal.
+        let _ = request.reply.send(Err(error));
+    }
+
+    /// The end. After a drain it waits for the calls that run outside the queue, until the deadline.
+    fn poll_end(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        self.permit = None;
+        if let Some(deadline) = self.planner.drained_before() {
+            let slots = u32::try_from(self.shared.config.slots).unwrap_or(u32::MAX);
+            let all = Arc::clone(&self.shared.slots).acquire_many_owned(slots);
+            let all = self.all_slots.get_or_insert_with(|| Box::pin(async { all.await.ok() }));
+            let timer = self.timer.take().filter(|(armed, _)| *armed == deadline);
+            let (_, sleep) = self
+                .timer
+                .insert(timer.unwrap_or_else(|| (deadline, self.shared.clock.sleep_until(deadline))));
+            if all.as_mut().poll(context).is_pending() && sleep.as_mut().poll(context).is_pending() {
+                return Poll::Pending;
+            }
+        }
+        self.end();
+        Poll::Ready(())
+    }
+
+    fn end(&mut self) {
+        self.timer = None;
+        self.shared.ledger.close();
+        self.shared.slots.close();
+        self.messages.close();
+        // Admitted a moment ago: their senders are dropped with them, which answers them.
+        while let Ok(message) = self.messages.try_recv() {
+            if let Message::Submit(Submission { items, .. }) = message {
+                self.shared.observe(&Observation::Failed { texts: items.len() });
+            }
+        }
+        let drained = Drained { abandoned: self.abandoned };
+        for done in self.drains.drain(..) {
+            // Whoever asked for the drain need not wait for it.
+            let _ = done.send(drained);
+        }
+    }
+}
+
+// A worker that is dropped before its end, for example by a runtime that shuts down, ends too.
+impl<B: Backend> Drop for Worker<B> {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+impl<B: Backend> fmt::Debug for Worker<B> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Worker").field("requests", &self.requests.len()).finish_non_exhaustive()
+    }
+}
+
+/// A batch on its way through the backend. It reports, whatever happens to it.
+struct Batch<B: Backend> {
+    shared: Arc<Shared<B>>,
+    report: mpsc::UnboundedSender<Finished<B>>,
+    permit: Option<Permit>,
+    content: Option<(BatchId, Vec<Arc<B::Item>>, B::Options)>,
+    tokens: usize,
+}
+
+impl<B: Backend> Batch<B> {
+    fn run(mut self) {
+        let Some((batch, items, options)) = self.content.take() else { return };
+        if self.shared.seeded.is(Fault::I4RunsWithoutTheGate) {
+            self.permit = None;
+        }
+        let started = self.shared.clock.now();
+        let views: Vec<&B::Item> = items.iter().map(|item| &**item).collect();
+        let results = run(&*self.shared.backend, &views, &options, self.shared.seeded);
+        let ran = self.shared.clock.now().saturating_duration_since(started);
+        // Slot and gate are free before anybody is told: who acts on the answer finds them so.
+        self.permit = None;
+        self.shared.ledger.learn_pace(self.tokens, ran);
+        self.shared.observe_finished(&results, self.tokens, ran);
+        // Without a worker there is nobody to tell.
+        let _ = self.report.send(Finished { batch, items, options, results });
+    }
+}
+
+impl<B: Backend> Drop for Batch<B> {
+    fn drop(&mut self) {
+        self.permit = None;
+        // Dropped without having run: the executor has ended.
+        if let Some((batch, items, options)) = self.content.take() {
+            let failure = || Err(Failure { error: Error::Closed, alone: false });
+            let results = items.iter().map(|_| failure()).collect();
+            let _ = self.report.send(Finished { batch, items, options, results });
+        }
+    }
+}
