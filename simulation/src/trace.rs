@@ -9,7 +9,7 @@ use crate::op::Setup;
 use crate::script::{Call, ScriptError, ScriptRow};
 
 /// The answer to a request.
-pub type Answer = Result<Vec<ScriptRow>, Error<ScriptError>>;
+pub(crate) type Answer = Result<Vec<ScriptRow>, Error<ScriptError>>;
 
 /// A request of a case.
 #[derive(Clone, Debug)]

@@ -7,6 +7,7 @@
 
 mod ci;
 mod parity;
+mod soak;
 mod tidy;
 
 use std::process::ExitCode;
@@ -25,6 +26,8 @@ struct Cli {
 enum Task {
     /// Proves the batched forward equal to the sequential reference, to the padded one, and to Python
     Parity(parity::Args),
+    /// Plays many random cases against the batcher, with and without its deliberate faults
+    Soak(soak::Args),
     /// Runs every check of the project: formatting, lints, docs, features, tests
     Ci(ci::Args),
     /// Checks what compilers do not: crate edges, licenses, documents, blanks
@@ -34,6 +37,7 @@ enum Task {
 fn main() -> ExitCode {
     let done = match Cli::parse().task {
         Task::Parity(args) => parity::run(&args),
+        Task::Soak(args) => soak::run(&args),
         Task::Ci(args) => ci::run(&args),
         Task::Tidy => tidy::run(),
     };

@@ -1,0 +1,88 @@
+//! `cargo xtask soak`: the invariants of the batcher over many random cases.
+//!
+//! The tests of `embed-batcher-simulation` play the same cases, fewer of them. Each invariant has a
+//! seed of its own, so that a failure is found again with `--seed`, and it is printed with the smallest
+//! case in which it shows. Each deliberate fault must be seen by the check of its invariant.
+
+use std::collections::BTreeMap;
+use std::panic;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+
+use anyhow::Result;
+use embed_batcher_simulation::{Counts, Invariant, Report, explore};
+
+/// How long to soak.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// Random cases for each invariant
+    #[arg(long, default_value_t = 20_000)]
+    cases: u32,
+    /// Where the random numbers begin
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+}
+
+/// What was found for one invariant.
+struct Finding {
+    number: usize,
+    sound: Report,
+    faulty: Report,
+}
+
+pub(crate) fn run(args: &Args) -> Result<bool> {
+    // The scripted backend panics on purpose, thousands of times.
+    let hook = panic::take_hook();
+    panic::set_hook(Box::new(|_| {}));
+    let next = AtomicUsize::new(0);
+    let findings = Mutex::new(Vec::new());
+    thread::scope(|scope| {
+        for _ in 0..thread::available_parallelism().map_or(1, std::num::NonZero::get) {
+            scope.spawn(|| {
+                loop {
+                    // Relaxed: the number is all that is shared.
+                    let number = next.fetch_add(1, Ordering::Relaxed);
+                    let Some((invariant, fault)) = Invariant::ALL.get(number) else { break };
+                    let seed = args.seed + number as u64;
+                    let sound = explore(*invariant, None, args.cases, seed);
+                    let faulty = explore(*invariant, Some(*fault), args.cases, seed);
+                    let mut findings =
+                        findings.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+                    findings.push(Finding { number, sound, faulty });
+                }
+            });
+        }
+    });
+    panic::set_hook(hook);
+    let mut findings = findings.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
+    findings.sort_by_key(|finding| finding.number);
+    Ok(print(args, &findings))
+}
+
+fn print(args: &Args, findings: &[Finding]) -> bool {
+    let mut passed = true;
+    let mut counts: Counts = BTreeMap::new();
+    for Finding { number, sound, faulty } in findings {
+        let (invariant, fault) = Invariant::ALL[*number];
+        let seed = args.seed + *number as u64;
+        for (what, count) in &sound.counts {
+            *counts.entry(what).or_default() += count;
+        }
+        println!("{invariant:?}: {}", invariant.statement());
+        match &sound.failure {
+            None => println!("  holds in {} cases, seed {seed}", sound.cases),
+            Some(failure) => println!("  FAILS, seed {seed}: {failure}"),
+        }
+        match &faulty.failure {
+            Some(_) => println!("  {fault:?}: caught in case {}", faulty.cases),
+            None => println!("  {fault:?}: NOT CAUGHT in {} cases", faulty.cases),
+        }
+        passed &= sound.failure.is_none() && faulty.failure.is_some();
+    }
+    println!("\nwhat happened, over all invariants:");
+    for (what, count) in counts {
+        println!("  {count:>10}  {what}");
+    }
+    passed
+}
