@@ -14,8 +14,9 @@ use std::time::{Duration, Instant};
 /// - `queue_*`: what may wait before callers are refused. Memory is bounded by `queue_bytes` and by
 ///   `slots` batches of rows; waiting time by `queue_tokens` over the rate of the backend.
 /// - `linger`: zero, unless the backend is so slow on small batches that waiting for company pays.
+///
+/// Write `BatchConfig { slots: 2, ..BatchConfig::default() }`: settings may be added.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct BatchConfig {
     /// Calls of the backend that may run at once.
     pub slots: usize,
@@ -133,8 +134,9 @@ pub enum Class {
 }
 
 /// The settings of one request.
+///
+/// Write `RequestOptions { deadline, ..RequestOptions::default() }`: settings may be added.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct RequestOptions {
     /// How urgent it is.
     pub class: Class,

@@ -1,0 +1,121 @@
+//! Many callers, few calls.
+
+use embed_batcher::{BatchConfig, RequestOptions};
+
+use crate::held::{held, until_queued};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn arrivals_while_a_batch_runs_go_together() {
+    let (batcher, hand) = held(|_| {});
+    let first = batcher.submit(["first"], &0, &RequestOptions::default());
+    hand.until(|calls| calls.len() == 1).await;
+    let callers: Vec<_> = (0..1000)
+        .map(|length| {
+            let batcher = batcher.clone();
+            tokio::spawn(async move { batcher.embed("x".repeat(length)).await })
+        })
+        .collect();
+    until_queued(&batcher, 1000).await;
+    hand.release_all();
+    assert_eq!(first.await, Ok(vec![5]));
+    for (length, caller) in callers.into_iter().enumerate() {
+        assert_eq!(caller.await.expect("no panic"), Ok(length));
+    }
+    let calls = hand.calls();
+    assert_eq!(calls.iter().map(Vec::len).collect::<Vec<_>>(), [1, 1000]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn four_in_five_of_five_hundred_cancel_and_the_next_five_hundred_succeed() {
+    let (batcher, hand) = held(|config| config.max_rows = 100);
+    let mut callers: Vec<_> = (0..500)
+        .map(|index| batcher.submit([format!("{index}")], &0, &RequestOptions::default()))
+        .collect();
+    // The first batch is with the backend, the rest waits.
+    hand.until(|calls| calls.len() == 1).await;
+    let mut index = 0;
+    callers.retain(|_| {
+        index += 1;
+        index % 5 == 0
+    });
+    until_queued(&batcher, 500 - 100 - 4 * 80).await;
+    hand.release_all();
+    for caller in callers {
+        assert_eq!(caller.await.expect("a row").len(), 1);
+    }
+    let sent: usize = hand.calls().iter().map(Vec::len).sum();
+    assert_eq!(sent, 100 + 80);
+    for index in 0..500 {
+        let text = format!("again {index}");
+        assert_eq!(batcher.embed(text.as_str()).await, Ok(text.len()));
+    }
+    let stats = batcher.stats();
+    assert_eq!((stats.admitted, stats.completed, stats.cancelled), (1000, 600, 400));
+    assert_eq!(stats.queued, Default::default());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_batch_whose_callers_have_all_gone_never_reaches_the_backend() {
+    let (batcher, hand) = held(|_| {});
+    let first = batcher.submit(["first"], &0, &RequestOptions::default());
+    hand.until(|calls| calls.len() == 1).await;
+    let gone: Vec<_> =
+        (0..10).map(|_| batcher.submit(["gone"], &0, &RequestOptions::default())).collect();
+    until_queued(&batcher, 10).await;
+    drop(gone);
+    until_queued(&batcher, 0).await;
+    hand.release_all();
+    assert_eq!(first.await, Ok(vec![5]));
+    assert_eq!(batcher.embed("last").await, Ok(4));
+    assert_eq!(hand.calls(), [["first"], ["last"]]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lone_small_request_runs_on_its_own_thread() {
+    let (batcher, hand) = held(|config| config.inline_bytes = 16);
+    hand.release_all();
+    assert_eq!(batcher.embed("small").await, Ok(5));
+    let sixteen = "sixteen bytes ok";
+    assert_eq!(batcher.embed(sixteen).await, Ok(16));
+    assert_eq!(batcher.stats().inline, 2);
+    assert_eq!(batcher.embed("seventeen bytes: ").await, Ok(17));
+    assert_eq!(batcher.stats().inline, 2);
+    let request = RequestOptions::default();
+    assert_eq!(batcher.embed_many(["a", "bc", "a"], &1, &request).await, Ok(vec![2, 3, 2]));
+    assert_eq!(batcher.stats().inline, 5);
+    // Equal items of one call compute once.
+    assert_eq!(hand.calls().last(), Some(&vec!["a".to_owned(), "bc".to_owned()]));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_items_need_no_call() {
+    let (batcher, hand) = held(|_| {});
+    let none: [&str; 0] = [];
+    assert_eq!(batcher.embed_many(none, &0, &RequestOptions::default()).await, Ok(vec![]));
+    assert_eq!(batcher.embed_direct(none, &0, &RequestOptions::default()).await, Ok(vec![]));
+    assert_eq!(hand.calls(), Vec::<Vec<String>>::new());
+}
+
+#[test]
+fn a_batcher_without_capacity_cannot_be_built() {
+    use embed_batcher::ConfigError;
+    #[track_caller]
+    fn check(change: impl FnOnce(&mut BatchConfig), expected: &ConfigError) {
+        let mut config = BatchConfig::device();
+        change(&mut config);
+        let (builder, _hand) = crate::held::builder(|defaults| *defaults = config);
+        assert_eq!(builder.pair().err().as_ref(), Some(expected));
+    }
+    let zero = |setting| ConfigError::Zero { setting };
+    check(|config| config.slots = 0, &zero("slots"));
+    check(|config| config.max_rows = 0, &zero("max_rows"));
+    check(|config| config.max_tokens = 0, &zero("max_tokens"));
+    check(|config| config.queue_texts = 0, &zero("queue_texts"));
+    check(|config| config.queue_tokens = 0, &zero("queue_tokens"));
+    check(|config| config.queue_bytes = 0, &zero("queue_bytes"));
+    check(|_| {}, &ConfigError::NoRuntime);
+    check(
+        |config| config.slots = usize::MAX,
+        &ConfigError::Slots { slots: usize::MAX, limit: u32::MAX as usize },
+    );
+}
