@@ -24,6 +24,7 @@ use crate::message::{Answer, Drained, Message, Submission};
 use crate::observer::{CloseCause, Observation, Path, Refusal};
 use crate::shared::Shared;
 use crate::stats::Stats;
+use crate::sync::interleave;
 
 /// Something that can be looked at as an item and turned into a shared one: `&str` and `String` where
 /// the item is `str`, an `Arc` of it anywhere.
@@ -220,16 +221,15 @@ impl<B: Backend> Batcher<B> {
                 return Err(Error::Expired);
             }
             let amount = costs.iter().map(|cost| weight(*cost)).fold(Amount::default(), Amount::plus);
-            if self.fits_inline(amount) && self.shared.ledger.idle()? {
-                // The slot first, the check of the phase after it: a drain waits for all slots, so that a
-                // call that saw an open ledger from inside a slot has ended before the drain does.
-                if let Some(permit) = self.shared.try_permit()
-                    && self.shared.ledger.idle()?
-                {
-                    let answer = self.run_inline(items, assembly, amount.tokens, options, request);
-                    drop(permit);
-                    return Ok(Pending::ready(answer));
-                }
+            // A call that found the ledger open and got a slot ends before any drain does, because a
+            // drain waits for all slots and then closes them.
+            if self.fits_inline(amount)
+                && self.shared.ledger.idle()?
+                && let Some(permit) = self.shared.try_permit()
+            {
+                let answer = self.run_inline(items, assembly, amount.tokens, options, request);
+                drop(permit);
+                return Ok(Pending::ready(answer));
             }
             self.shared.ledger.admit(amount)?;
             Ok(self.enqueue(items, costs, assembly, options, request))
@@ -352,6 +352,7 @@ impl<B: Backend> Batcher<B> {
         };
         let amount = submission.costs.iter().map(|cost| weight(*cost));
         let amount = amount.fold(Amount::default(), Amount::plus);
+        interleave();
         if self.messages.send(Message::Submit(submission)).is_err() {
             self.shared.ledger.release(amount);
             return Pending::ready(Err(Error::Closed));
@@ -417,6 +418,7 @@ impl<B: Backend> Drop for Pending<B> {
         if let State::Waiting { id, messages, .. } = &self.state
             && let Some(messages) = messages.upgrade()
         {
+            interleave();
             // A worker that is gone has nothing to withdraw.
             let _ = messages.send(Message::Withdraw(*id));
         }

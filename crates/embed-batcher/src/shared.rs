@@ -19,7 +19,7 @@ use crate::gate::{DeviceGate, GateGuard, Owner};
 use crate::ledger::Ledger;
 use crate::observer::{Observation, Observer};
 use crate::stats::Counters;
-use crate::sync::Mutex;
+use crate::sync::{Mutex, interleave};
 
 pub(crate) struct Shared<B: Backend> {
     pub(crate) backend: Arc<B>,
@@ -47,6 +47,7 @@ pub(crate) struct Permit {
 impl<B: Backend> Shared<B> {
     /// A permit, if it is to be had at once.
     pub(crate) fn try_permit(&self) -> Option<Permit> {
+        interleave();
         let slot = Arc::clone(&self.slots).try_acquire_owned().ok()?;
         let gate = match &self.gate {
             Some((gate, owner)) => Some(gate.try_acquire(owner)?),

@@ -1,5 +1,8 @@
 //! The lock of this crate: the standard one, or the one whose interleavings shuttle explores.
 //!
+//! The channels and the semaphore are tokio's, which shuttle does not see: [`interleave`] stands before
+//! their use, where another thread may come between.
+//!
 //! A panic inside a critical section cannot leave the state behind it half changed (none of them
 //! calls foreign code), so that a poisoned lock is opened like any other.
 
@@ -23,4 +26,15 @@ impl<T> Mutex<T> {
     pub(crate) fn lock(&self) -> MutexGuard<'_, T> {
         self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
+}
+
+/// A point at which another thread may come between; nothing outside of shuttle's tests.
+#[cfg(not(feature = "shuttle"))]
+#[inline]
+pub(crate) fn interleave() {}
+
+/// A point at which another thread may come between.
+#[cfg(feature = "shuttle")]
+pub(crate) fn interleave() {
+    shuttle::thread::yield_now();
 }

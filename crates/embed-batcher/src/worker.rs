@@ -28,6 +28,7 @@ use crate::planner::{
     Action, Arrival, Arriving, BatchId, Dispatch, EntryId, Event, Planner, Verdict,
 };
 use crate::shared::{Permit, Shared};
+use crate::sync::interleave;
 
 /// The worker of a batcher, as a future that ends after a drain or with the last handle.
 ///
@@ -389,8 +390,15 @@ impl<B: Backend> Worker<B> {
             let (_, sleep) = self
                 .timer
                 .insert(timer.unwrap_or_else(|| (deadline, self.shared.clock.sleep_until(deadline))));
-            if all.as_mut().poll(context).is_pending() && sleep.as_mut().poll(context).is_pending() {
-                return Poll::Pending;
+            match all.as_mut().poll(context) {
+                // Held until the slots are closed, so that no late call slips in between.
+                Poll::Ready(slots) => {
+                    self.end();
+                    drop(slots);
+                    return Poll::Ready(());
+                }
+                Poll::Pending if sleep.as_mut().poll(context).is_pending() => return Poll::Pending,
+                Poll::Pending => {}
             }
         }
         self.end();
@@ -400,7 +408,9 @@ impl<B: Backend> Worker<B> {
     fn end(&mut self) {
         self.timer = None;
         self.shared.ledger.close();
+        interleave();
         self.shared.slots.close();
+        interleave();
         self.messages.close();
         // Admitted a moment ago: their senders are dropped with them, which answers them.
         while let Ok(message) = self.messages.try_recv() {
@@ -452,6 +462,7 @@ impl<B: Backend> Batch<B> {
         self.permit = None;
         self.shared.ledger.learn_pace(self.tokens, ran);
         self.shared.observe_finished(&results, self.tokens, ran);
+        interleave();
         // Without a worker there is nobody to tell.
         let _ = self.report.send(Finished { batch, items, options, results });
     }

@@ -1,8 +1,7 @@
 //! Interleavings of threads at the gate and between handles and worker, explored by shuttle.
 //!
-//! Every lock of the crate is a point at which the scheduler may switch, and so is every wait. The
-//! channels and the semaphore are tokio's own, which are tested there; between two of their calls the
-//! scheduler switches as well, because every admission and release takes a lock of ours.
+//! Every lock of the crate is a point at which the scheduler may switch, and so are every wait and every
+//! use of tokio's channels and semaphore, which are taken to be right in themselves.
 //!
 //! `cargo test -p embed-batcher --features shuttle --test interleavings`
 
@@ -137,33 +136,41 @@ fn the_gate_excludes_and_forgets_nobody() {
 
 #[test]
 fn waiters_that_give_up_leave_the_gate_to_others() {
-    explore(|| {
-        let gate = DeviceGate::new();
-        let shared = Owner::shared("shared");
-        let guard = gate.try_acquire(&shared).expect("the gate is free");
-        let quitter = {
-            let gate = gate.clone();
-            thread::spawn(move || {
-                // Polled once, then dropped: in the line, let in, or neither.
-                let mut wait = gate.acquire(&Owner::exclusive("quitter"));
-                block_on(std::future::poll_fn(|context| {
-                    let _ = std::pin::Pin::new(&mut wait).poll(context);
-                    std::task::Poll::Ready(())
-                }));
-                thread::yield_now();
-                drop(wait);
-            })
-        };
-        let late = {
-            let (gate, shared) = (gate.clone(), shared.clone());
-            thread::spawn(move || drop(block_on(gate.acquire(&shared))))
-        };
-        thread::yield_now();
-        drop(guard);
-        quitter.join().expect("no panic");
-        late.join().expect("no panic");
-        assert_eq!(gate.occupancy(), Occupancy { holders: 0, waiting: 0 });
-    });
+    for releases_first in [false, true] {
+        explore(move || {
+            let gate = DeviceGate::new();
+            let shared = Owner::shared("shared");
+            let guard = gate.try_acquire(&shared).expect("the gate is free");
+            let quitter = {
+                let gate = gate.clone();
+                thread::spawn(move || {
+                    // Polled once, then dropped: in the line, let in, or neither.
+                    let mut wait = gate.acquire(&Owner::exclusive("quitter"));
+                    block_on(std::future::poll_fn(|context| {
+                        let _ = std::pin::Pin::new(&mut wait).poll(context);
+                        std::task::Poll::Ready(())
+                    }));
+                    thread::yield_now();
+                    drop(wait);
+                })
+            };
+            let late = {
+                let (gate, shared) = (gate.clone(), shared.clone());
+                thread::spawn(move || drop(block_on(gate.acquire(&shared))))
+            };
+            // The late one overlaps with the guard, or follows it; the quitter keeps it from neither.
+            let kept = if releases_first {
+                drop(guard);
+                None
+            } else {
+                Some(guard)
+            };
+            late.join().expect("no panic");
+            drop(kept);
+            quitter.join().expect("no panic");
+            assert_eq!(gate.occupancy(), Occupancy { holders: 0, waiting: 0 });
+        });
+    }
 }
 
 #[test]
