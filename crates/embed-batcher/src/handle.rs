@@ -231,6 +231,8 @@ impl<B: Backend> Batcher<B> {
                 drop(permit);
                 return Ok(Pending::ready(answer));
             }
+            // Converted before the admission: a conversion that panics must not leave anything behind.
+            let items = items.into_iter().map(Into::into).collect();
             self.shared.ledger.admit(amount)?;
             Ok(self.enqueue(items, costs, assembly, options, request))
         });
@@ -323,16 +325,15 @@ impl<B: Backend> Batcher<B> {
         Ok(assembly.into_rows())
     }
 
-    fn enqueue<T: IntoItem<B::Item>>(
+    fn enqueue(
         &self,
-        items: Vec<T>,
+        mut items: Vec<Arc<B::Item>>,
         costs: Vec<Cost>,
         assembly: Assembly<B>,
         options: &B::Options,
         request: &RequestOptions,
     ) -> Pending<B> {
         let (texts, class) = (items.len(), request.class);
-        let mut items: Vec<Arc<B::Item>> = items.into_iter().map(Into::into).collect();
         if self.shared.seeded.is(Fault::I23ArraysGetOneRow) {
             let first = Arc::clone(&items[0]);
             items.fill(first);

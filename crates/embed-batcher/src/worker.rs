@@ -93,6 +93,8 @@ impl<B: Backend> Future for Worker<B> {
             if this.planner.ended() {
                 return this.poll_end(context);
             }
+            // A request that was admitted just before a drain may come after it: its batch needs a slot.
+            this.all_slots = None;
             if this.poll_timer(context) {
                 if fired {
                     // A clock whose timers fire early: give way instead of spinning.
@@ -383,22 +385,23 @@ impl<B: Backend> Worker<B> {
     fn poll_end(&mut self, context: &mut Context<'_>) -> Poll<()> {
         self.permit = None;
         if let Some(deadline) = self.planner.drained_before() {
-            let slots = u32::try_from(self.shared.config.slots).unwrap_or(u32::MAX);
-            let all = Arc::clone(&self.shared.slots).acquire_many_owned(slots);
-            let all = self.all_slots.get_or_insert_with(|| Box::pin(async { all.await.ok() }));
             let timer = self.timer.take().filter(|(armed, _)| *armed == deadline);
             let (_, sleep) = self
                 .timer
                 .insert(timer.unwrap_or_else(|| (deadline, self.shared.clock.sleep_until(deadline))));
-            match all.as_mut().poll(context) {
-                // Held until the slots are closed, so that no late call slips in between.
-                Poll::Ready(slots) => {
-                    self.end();
-                    drop(slots);
-                    return Poll::Ready(());
+            if sleep.as_mut().poll(context).is_pending() {
+                // Whoever is admitted and has not sent the message yet will, and that wakes this task.
+                if self.shared.ledger.queued().texts > 0 {
+                    return Poll::Pending;
                 }
-                Poll::Pending if sleep.as_mut().poll(context).is_pending() => return Poll::Pending,
-                Poll::Pending => {}
+                let slots = u32::try_from(self.shared.config.slots).unwrap_or(u32::MAX);
+                let all = Arc::clone(&self.shared.slots).acquire_many_owned(slots);
+                let all = self.all_slots.get_or_insert_with(|| Box::pin(async { all.await.ok() }));
+                let Poll::Ready(slots) = all.as_mut().poll(context) else { return Poll::Pending };
+                // Held until the slots are closed, so that no late call slips in between.
+                self.end();
+                drop(slots);
+                return Poll::Ready(());
             }
         }
         self.end();
