@@ -1,6 +1,7 @@
 //! How a batcher is put together.
 
 use std::fmt;
+use std::hash::RandomState;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
@@ -113,6 +114,7 @@ impl<B: Backend> Builder<B> {
             gate: self.gate,
             counters: Counters::default(),
             observer: self.observer,
+            hasher: RandomState::new(),
             next_request: AtomicU64::new(0),
             seeded: self.seeded,
         });

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::oneshot;
 
+use crate::assembly::Rows;
 use crate::backend::{Backend, Cost};
 use crate::clock::before;
 use crate::config::{BatchConfig, RequestOptions};
@@ -15,13 +16,14 @@ use crate::handle::weight;
 use crate::ledger::Amount;
 use crate::message::Answer;
 use crate::observer::{CloseCause, Observation, Path};
+use crate::planner::Few;
 use crate::shared::{Permit, Shared};
 
 /// An array that was admitted.
 pub(crate) struct DirectArray<B: Backend> {
     shared: Arc<Shared<B>>,
     items: Vec<Arc<B::Item>>,
-    costs: Vec<Cost>,
+    costs: Few<Cost>,
     options: B::Options,
     deadline: Option<Instant>,
     admitted: Instant,
@@ -32,7 +34,7 @@ impl<B: Backend> DirectArray<B> {
     pub(crate) fn admit(
         shared: &Arc<Shared<B>>,
         items: Vec<Arc<B::Item>>,
-        costs: Vec<Cost>,
+        costs: Few<Cost>,
         options: &B::Options,
         request: &RequestOptions,
     ) -> Result<Self, Error<B::Error>> {
@@ -57,7 +59,7 @@ impl<B: Backend> DirectArray<B> {
     /// Waits for the permit and runs the array on the executor.
     pub(crate) async fn embed(self) -> Answer<B> {
         if self.items.is_empty() {
-            return Ok(Vec::new());
+            return Ok(Rows::<B>::new());
         }
         let (shared, deadline, texts) = (Arc::clone(&self.shared), self.deadline, self.items.len());
         // Counts the array as cancelled if the caller drops the future at any point from here on.
@@ -100,7 +102,7 @@ impl<B: Backend> DirectArray<B> {
     fn run(self, reply: oneshot::Sender<Answer<B>>, waited: Duration, permit: Permit) {
         let pieces = pieces(&self.costs, &self.shared.config).into_iter();
         let wanted = pieces.take_while(|_| !reply.is_closed());
-        let rows: Result<Vec<Vec<B::Row>>, _> =
+        let rows: Result<Vec<Rows<B>>, _> =
             wanted.map(|piece| self.run_piece(piece, waited)).collect();
         drop(permit);
         // The caller may have gone meanwhile.

@@ -141,38 +141,3 @@ pub(crate) fn located<B: Backend>(
     }
 }
 
-/// An item under its options, for finding equal ones.
-pub(crate) struct Content<B: Backend> {
-    /// Always there, but for one of the seeded faults.
-    options: Option<B::Options>,
-    item: Arc<B::Item>,
-}
-
-impl<B: Backend> Content<B> {
-    pub(crate) fn new(options: &B::Options, item: &Arc<B::Item>, seeded: Seeded) -> Self {
-        let options = (!seeded.is(Fault::I9SharesAcrossOptions)).then(|| options.clone());
-        Self { options, item: Arc::clone(item) }
-    }
-}
-
-// By hand: deriving would ask the backend itself to be comparable.
-impl<B: Backend> Clone for Content<B> {
-    fn clone(&self) -> Self {
-        Self { options: self.options.clone(), item: Arc::clone(&self.item) }
-    }
-}
-
-impl<B: Backend> PartialEq for Content<B> {
-    fn eq(&self, other: &Self) -> bool {
-        self.options == other.options && self.item == other.item
-    }
-}
-
-impl<B: Backend> Eq for Content<B> {}
-
-impl<B: Backend> std::hash::Hash for Content<B> {
-    fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
-        self.options.hash(state);
-        self.item.hash(state);
-    }
-}

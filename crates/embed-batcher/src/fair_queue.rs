@@ -30,6 +30,8 @@ use std::collections::{BTreeSet, HashMap};
 use std::hash::Hash;
 use std::time::{Duration, Instant};
 
+use rustc_hash::FxHashMap;
+
 use crate::config::Class;
 use crate::fault::{Fault, Seeded};
 
@@ -44,10 +46,15 @@ type Rank = (Tag, bool, RequestId);
 
 const FRACTION_BITS: u32 = 16;
 
+/// Names the requests of equal options, while any of them waits.
+pub(crate) type GroupId = u64;
+
 #[derive(Debug)]
 pub(crate) struct FairQueue<G> {
-    members: HashMap<RequestId, Member<G>>,
-    groups: HashMap<G, Group>,
+    members: FxHashMap<RequestId, Member>,
+    groups: FxHashMap<GroupId, Group<G>>,
+    ids: HashMap<G, GroupId>,
+    next_group: GroupId,
     /// For each class.
     time: [Tag; 2],
     count: [usize; 2],
@@ -56,23 +63,26 @@ pub(crate) struct FairQueue<G> {
 }
 
 #[derive(Debug)]
-struct Member<G> {
-    group: G,
+struct Member {
+    group: GroupId,
     class: Class,
     arrived: Instant,
     tag: Tag,
     served: bool,
+    /// Items that wait.
+    items: usize,
 }
 
-impl<G> Member<G> {
+impl Member {
     fn rank(&self, id: RequestId) -> Rank {
         (self.tag, self.served, id)
     }
 }
 
 /// Requests with equal options.
-#[derive(Debug, Default)]
-pub(crate) struct Group {
+#[derive(Debug)]
+pub(crate) struct Group<G> {
+    options: G,
     ranks: [BTreeSet<Rank>; 2],
     ages: BTreeSet<(Instant, RequestId)>,
     /// Items that wait.
@@ -81,7 +91,7 @@ pub(crate) struct Group {
     pub(crate) tokens: usize,
 }
 
-impl Group {
+impl<G> Group<G> {
     /// When the oldest of it arrived.
     pub(crate) fn oldest(&self) -> Option<Instant> {
         self.ages.first().map(|(arrived, _)| *arrived)
@@ -100,8 +110,10 @@ pub(crate) struct Ceilings([Tag; 2]);
 impl<G: Clone + Eq + Hash> FairQueue<G> {
     pub(crate) fn new(ageing: Duration, seeded: Seeded) -> Self {
         Self {
-            members: HashMap::new(),
-            groups: HashMap::new(),
+            members: FxHashMap::default(),
+            groups: FxHashMap::default(),
+            ids: HashMap::new(),
+            next_group: 0,
             time: [0; 2],
             count: [0; 2],
             ageing,
@@ -109,98 +121,97 @@ impl<G: Clone + Eq + Hash> FairQueue<G> {
         }
     }
 
-    pub(crate) fn groups(&self) -> impl Iterator<Item = &Group> {
+    pub(crate) fn groups(&self) -> impl Iterator<Item = &Group<G>> {
         self.groups.values()
     }
 
-    pub(crate) fn group_of(&self, id: RequestId) -> Option<&G> {
-        self.members.get(&id).map(|member| &member.group)
-    }
-
-    /// Adds a request whose items wait from now on. Ids grow with every call.
-    pub(crate) fn insert(&mut self, id: RequestId, group: G, class: Class, arrived: Instant) {
+    /// Adds a request of so many waiting items, one at least, that cost `tokens` together.
+    pub(crate) fn insert(
+        &mut self,
+        id: RequestId,
+        options: G,
+        class: Class,
+        arrived: Instant,
+        (items, tokens): (usize, usize),
+    ) {
+        let next = self.next_group;
+        let group_id = *self.ids.entry(options).or_insert_with_key(|options| {
+            let options = options.clone();
+            let (ranks, ages) = Default::default();
+            self.groups.insert(next, Group { options, ranks, ages, texts: 0, tokens: 0 });
+            next
+        });
+        self.next_group += u64::from(group_id == next);
         let tag = self.time[class as usize];
-        let member = Member { group, class, arrived, tag, served: false };
-        let group = self.groups.entry(member.group.clone()).or_default();
-        group.ranks[class as usize].insert(member.rank(id));
-        group.ages.insert((arrived, id));
+        let member = Member { group: group_id, class, arrived, tag, served: false, items };
+        if let Some(group) = self.groups.get_mut(&group_id) {
+            group.ranks[class as usize].insert(member.rank(id));
+            group.ages.insert((arrived, id));
+            group.texts += items;
+            group.tokens = group.tokens.saturating_add(tokens);
+        }
         self.count[class as usize] += 1;
         self.members.insert(id, member);
     }
 
-    /// Notes an item that waits.
-    pub(crate) fn add_item(&mut self, id: RequestId, tokens: usize) {
-        if let Some(group) = self.group_mut(id) {
-            group.texts += 1;
-            group.tokens = group.tokens.saturating_add(tokens);
-        }
-    }
-
-    /// Notes an item that waits no more. It is not charged for.
-    pub(crate) fn remove_item(&mut self, id: RequestId, tokens: usize) {
-        if let Some(group) = self.group_mut(id) {
-            group.texts -= 1;
-            group.tokens = group.tokens.saturating_sub(tokens);
-        }
-    }
-
-    fn group_mut(&mut self, id: RequestId) -> Option<&mut Group> {
-        let member = self.members.get(&id)?;
-        self.groups.get_mut(&member.group)
-    }
-
-    /// Removes a request; all its items were removed before.
-    pub(crate) fn remove(&mut self, id: RequestId) {
-        let Some(member) = self.members.remove(&id) else { return };
-        self.count[member.class as usize] -= 1;
-        let Some(group) = self.groups.get_mut(&member.group) else { return };
-        group.ranks[member.class as usize].remove(&member.rank(id));
-        group.ages.remove(&(member.arrived, id));
-        if group.ages.is_empty() {
-            self.groups.remove(&member.group);
-        }
-    }
-
-    /// Charges a request for service.
-    pub(crate) fn charge(&mut self, id: RequestId, tokens: usize) {
+    /// Takes one waiting item out, which costs `tokens`, and charges its request for it or not. With its
+    /// last item a request is gone.
+    pub(crate) fn take(&mut self, id: RequestId, tokens: usize, charge: Charge) {
         let Some(member) = self.members.get_mut(&id) else { return };
         let class = member.class as usize;
-        // Free items would let a request take all of a batch.
-        let service = (tokens.max(1) as Tag) << FRACTION_BITS;
-        if self.seeded.is(Fault::I17ChargesNothing) {
-            return;
-        }
-        self.time[class] += service / self.count[class] as Tag;
         let before = member.rank(id);
-        member.tag += service;
-        member.served = true;
-        let after = member.rank(id);
-        if let Some(group) = self.groups.get_mut(&member.group) {
+        if charge == Charge::Tokens && !self.seeded.is(Fault::I17ChargesNothing) {
+            // Free items would let a request take all of a batch.
+            let service = (tokens.max(1) as Tag) << FRACTION_BITS;
+            self.time[class] += service / self.count[class] as Tag;
+            member.tag += service;
+            member.served = true;
+        }
+        member.items -= 1;
+        let (after, gone) = (member.rank(id), member.items == 0);
+        let (arrived, group_id) = (member.arrived, member.group);
+        let Some(group) = self.groups.get_mut(&group_id) else { return };
+        group.texts -= 1;
+        group.tokens = group.tokens.saturating_sub(tokens);
+        if gone {
+            group.ranks[class].remove(&before);
+            group.ages.remove(&(arrived, id));
+            self.count[class] -= 1;
+            self.members.remove(&id);
+            if group.ages.is_empty() {
+                self.ids.remove(&group.options);
+                self.groups.remove(&group_id);
+            }
+        } else if after != before {
             group.ranks[class].remove(&before);
             group.ranks[class].insert(after);
         }
     }
 
     /// The group of the request that is next, among the groups that are due.
-    pub(crate) fn lead(&self, now: Instant, due: impl Fn(&Group) -> bool) -> Option<G> {
-        let candidates = self.groups.values().filter(|group| due(group));
-        let next = candidates.filter_map(|group| {
+    pub(crate) fn lead(&self, now: Instant, due: impl Fn(&Group<G>) -> bool) -> Option<GroupId> {
+        let candidates = self.groups.iter().filter(|(_, group)| due(group));
+        let next = candidates.filter_map(|(group_id, group)| {
             if let Some((arrived, id)) = self.aged(group, now) {
                 // Aged ones first, by age.
-                return Some(((0, Some(arrived), 0, false), id));
+                return Some(((0, Some(arrived), 0, false), id, *group_id));
             }
             let ranks = group.ranks.iter().enumerate();
             let (class, (tag, served, id)) =
                 ranks.filter_map(|(class, ranks)| Some((class, *ranks.first()?))).next()?;
-            Some(((1 + class, None, tag, served), id))
+            Some(((1 + class, None, tag, served), id, *group_id))
         });
-        let (_, id) = next.min()?;
-        self.group_of(id).cloned()
+        next.min().map(|(.., group_id)| group_id)
     }
 
     /// The request of `group` that is next, if any may take part under `ceilings`.
-    pub(crate) fn next(&self, group: &G, now: Instant, ceilings: Ceilings) -> Option<RequestId> {
-        let group = self.groups.get(group)?;
+    pub(crate) fn next(
+        &self,
+        group: GroupId,
+        now: Instant,
+        ceilings: Ceilings,
+    ) -> Option<RequestId> {
+        let group = self.groups.get(&group)?;
         if let Some((_, id)) = self.aged(group, now) {
             return Some(id);
         }
@@ -212,18 +223,18 @@ impl<G: Clone + Eq + Hash> FairQueue<G> {
     }
 
     /// Whether anything of `group` waits.
-    pub(crate) fn waits(&self, group: &G) -> bool {
-        self.groups.contains_key(group)
+    pub(crate) fn waits(&self, group: GroupId) -> bool {
+        self.groups.contains_key(&group)
     }
 
-    fn aged(&self, group: &Group, now: Instant) -> Option<(Instant, RequestId)> {
+    fn aged(&self, group: &Group<G>, now: Instant) -> Option<(Instant, RequestId)> {
         let oldest = *group.ages.first()?;
         let aged = now.saturating_duration_since(oldest.0) >= self.ageing;
         (aged && !self.seeded.is(Fault::I16IgnoresAge)).then_some(oldest)
     }
 
     /// How far ahead of the others that are due a request of a batch of `max_tokens` may be.
-    pub(crate) fn ceilings(&self, max_tokens: usize, due: impl Fn(&Group) -> bool) -> Ceilings {
+    pub(crate) fn ceilings(&self, max_tokens: usize, due: impl Fn(&Group<G>) -> bool) -> Ceilings {
         let reach = (max_tokens as Tag) << FRACTION_BITS;
         Ceilings([0, 1].map(|class| {
             let candidates = self.groups.values().filter(|group| due(group));
@@ -231,4 +242,13 @@ impl<G: Clone + Eq + Hash> FairQueue<G> {
             lowest.map(|(tag, ..)| *tag).min().unwrap_or(0) + reach
         }))
     }
+}
+
+/// Whether an item that leaves the queue was a service to its request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Charge {
+    /// It was: the request moves back.
+    Tokens,
+    /// It was not: withdrawn, or computed for another.
+    Nothing,
 }

@@ -1,7 +1,7 @@
 //! `Batcher`, the handle: admission, the inline call, and the wait for an answer.
 
 use std::fmt;
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -15,13 +15,15 @@ use crate::backend::{Backend, Cost};
 use crate::config::RequestOptions;
 use crate::direct::DirectArray;
 use crate::error::Error;
-use crate::execution::{Content, guarded, located, run, run_distinct};
+use crate::content::Content;
+use crate::execution::{guarded, located, run, run_distinct};
 use crate::fair_queue::RequestId;
 use crate::fault::Fault;
 use crate::gate::{DeviceGate, Owner};
 use crate::ledger::Amount;
 use crate::message::{Answer, Drained, Message, Submission};
 use crate::observer::{CloseCause, Observation, Path, Refusal};
+use crate::planner::Few;
 use crate::shared::Shared;
 use crate::stats::Stats;
 use crate::sync::interleave;
@@ -79,7 +81,8 @@ impl<B: Backend> Batcher<B> {
         options: &B::Options,
         request: &RequestOptions,
     ) -> Result<B::Row, Error<B::Error>> {
-        let rows = self.submit([item], options, request).await?;
+        let mut pending = self.submit([item], options, request);
+        let rows = poll_fn(|context| pending.poll_rows(context)).await?;
         Ok(rows.into_iter().next().expect("one row for one item"))
     }
 
@@ -116,7 +119,7 @@ impl<B: Backend> Batcher<B> {
             .costs(&items, options)
             .and_then(|costs| DirectArray::admit(&self.shared, items, costs, options, request));
         match array {
-            Ok(array) => array.embed().await,
+            Ok(array) => array.embed().await.map(Few::into_vec),
             Err(error) => {
                 self.refused(texts, &error);
                 Err(error)
@@ -133,14 +136,14 @@ impl<B: Backend> Batcher<B> {
         options: &B::Options,
         request: &RequestOptions,
     ) -> Pending<B> {
-        let items: Vec<T> = items.into_iter().collect();
+        let items: Few<T> = items.into_iter().collect();
         if self.shared.cache.is_some() {
-            let items: Vec<Arc<B::Item>> = items.into_iter().map(Into::into).collect();
+            let items: Few<Arc<B::Item>> = items.into_iter().map(Into::into).collect();
             let (rows, items) = self.look_up(items, options);
-            return self.submit_rest(items, Assembly::new(rows), options, request);
+            return self.submit_rest(items, Assembly::partial(rows), options, request);
         }
-        let rows = items.iter().map(|_| None).collect();
-        self.submit_rest(items, Assembly::new(rows), options, request)
+        let assembly = Assembly::empty(items.len());
+        self.submit_rest(items, assembly, options, request)
     }
 
     /// Takes no more requests, finishes or expires the old ones, and ends the worker.
@@ -181,19 +184,17 @@ impl<B: Backend> Batcher<B> {
 
     fn look_up(
         &self,
-        items: Vec<Arc<B::Item>>,
+        items: Few<Arc<B::Item>>,
         options: &B::Options,
-    ) -> (Vec<Option<B::Row>>, Vec<Arc<B::Item>>) {
-        let Some(cache) = &self.shared.cache else { return (Vec::new(), items) };
-        let contents: Vec<Content<B>> = items
-            .iter()
-            .map(|item| Content::new(options, item, self.shared.seeded))
-            .collect();
-        let rows: Vec<Option<B::Row>> = {
+    ) -> (Few<Option<B::Row>>, Few<Arc<B::Item>>) {
+        let Some(cache) = &self.shared.cache else { return (Few::new(), items) };
+        let contents: Few<Content<B>> =
+            items.iter().map(|item| self.shared.content(options, item)).collect();
+        let rows: Few<Option<B::Row>> = {
             let mut cache = cache.lock();
             contents.iter().map(|content| cache.get(content).cloned()).collect()
         };
-        let rest: Vec<_> =
+        let rest: Few<_> =
             items.into_iter().zip(&rows).filter(|(_, row)| row.is_none()).map(|(item, _)| item).collect();
         self.shared.observe(&Observation::CacheLookup {
             hits: rows.len() - rest.len(),
@@ -204,7 +205,7 @@ impl<B: Backend> Batcher<B> {
 
     fn submit_rest<T: IntoItem<B::Item>>(
         &self,
-        items: Vec<T>,
+        items: Few<T>,
         assembly: Assembly<B>,
         options: &B::Options,
         request: &RequestOptions,
@@ -232,8 +233,10 @@ impl<B: Backend> Batcher<B> {
                 return Ok(Pending::ready(answer));
             }
             // Converted before the admission: a conversion that panics must not leave anything behind.
-            let items = items.into_iter().map(Into::into).collect();
-            self.shared.ledger.admit(amount)?;
+            let items: Few<Arc<B::Item>> = items.into_iter().map(Into::into).collect();
+            let queued = self.shared.ledger.admit(amount)?;
+            let (texts, class, path) = (items.len(), request.class, Path::Queued);
+            self.shared.observe(&Observation::Admitted { texts, class, path, queued });
             Ok(self.enqueue(items, costs, assembly, options, request))
         });
         admitted.unwrap_or_else(|error| {
@@ -246,7 +249,7 @@ impl<B: Backend> Batcher<B> {
         &self,
         items: &[T],
         options: &B::Options,
-    ) -> Result<Vec<Cost>, Error<B::Error>> {
+    ) -> Result<Few<Cost>, Error<B::Error>> {
         let backend = &*self.shared.backend;
         let costs = guarded(|| items.iter().map(|item| backend.cost(item.as_ref(), options)).collect());
         Ok(costs?)
@@ -275,7 +278,7 @@ impl<B: Backend> Batcher<B> {
 
     fn run_inline<T: IntoItem<B::Item>>(
         &self,
-        items: Vec<T>,
+        items: Few<T>,
         mut assembly: Assembly<B>,
         tokens: usize,
         options: &B::Options,
@@ -295,10 +298,12 @@ impl<B: Backend> Batcher<B> {
             permit_waited: Duration::ZERO,
             path,
         });
-        let views: Vec<&B::Item> = items.iter().map(AsRef::as_ref).collect();
-        let distinct = texts > 1 && shared.config.single_flight;
-        let run = if distinct { run_distinct } else { run };
-        let results = run(&*shared.backend, &views, options, shared.seeded);
+        let results = {
+            let views: Few<&B::Item> = items.iter().map(AsRef::as_ref).collect();
+            let distinct = texts > 1 && shared.config.single_flight;
+            let run = if distinct { run_distinct } else { run };
+            run(&*shared.backend, &views, options, shared.seeded)
+        };
         let took = started.map_or(Duration::ZERO, |started| {
             shared.clock.now().saturating_duration_since(started)
         });
@@ -327,13 +332,12 @@ impl<B: Backend> Batcher<B> {
 
     fn enqueue(
         &self,
-        mut items: Vec<Arc<B::Item>>,
-        costs: Vec<Cost>,
+        mut items: Few<Arc<B::Item>>,
+        costs: Few<Cost>,
         assembly: Assembly<B>,
         options: &B::Options,
         request: &RequestOptions,
     ) -> Pending<B> {
-        let (texts, class) = (items.len(), request.class);
         if self.shared.seeded.is(Fault::I23ArraysGetOneRow) {
             let first = Arc::clone(&items[0]);
             items.fill(first);
@@ -351,15 +355,14 @@ impl<B: Backend> Batcher<B> {
             assembly,
             reply,
         };
-        let amount = submission.costs.iter().map(|cost| weight(*cost));
-        let amount = amount.fold(Amount::default(), Amount::plus);
         interleave();
-        if self.messages.send(Message::Submit(submission)).is_err() {
-            self.shared.ledger.release(amount);
+        if let Err(refused) = self.messages.send(Message::Submit(submission)) {
+            // The worker has just ended, and the ledger with it: there is nothing to release.
+            if let Message::Submit(Submission { items, .. }) = refused.0 {
+                self.shared.observe(&Observation::Failed { texts: items.len() });
+            }
             return Pending::ready(Err(Error::Closed));
         }
-        let queued = self.shared.ledger.queued();
-        self.shared.observe(&Observation::Admitted { texts, class, path: Path::Queued, queued });
         Pending { state: State::Waiting { answer, id, messages: self.messages.downgrade() } }
     }
 }
@@ -391,6 +394,19 @@ impl<B: Backend> Pending<B> {
     fn ready(answer: Answer<B>) -> Self {
         Self { state: State::Ready(answer) }
     }
+
+    fn poll_rows(&mut self, context: &mut Context<'_>) -> Poll<Answer<B>> {
+        if let State::Waiting { answer, .. } = &mut self.state {
+            let Poll::Ready(answer) = Pin::new(answer).poll(context) else { return Poll::Pending };
+            // The other end is dropped unanswered only when the worker is gone.
+            self.state = State::Done;
+            return Poll::Ready(answer.unwrap_or(Err(Error::Closed)));
+        }
+        match std::mem::replace(&mut self.state, State::Done) {
+            State::Ready(answer) => Poll::Ready(answer),
+            State::Waiting { .. } | State::Done => Poll::Ready(Err(Error::Closed)),
+        }
+    }
 }
 
 // Nothing in it is pinned: the one future inside is `Unpin`.
@@ -400,17 +416,7 @@ impl<B: Backend> Future for Pending<B> {
     type Output = Result<Vec<B::Row>, Error<B::Error>>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        let this = &mut *self;
-        if let State::Waiting { answer, .. } = &mut this.state {
-            let Poll::Ready(answer) = Pin::new(answer).poll(context) else { return Poll::Pending };
-            // The other end is dropped unanswered only when the worker is gone.
-            this.state = State::Done;
-            return Poll::Ready(answer.unwrap_or(Err(Error::Closed)));
-        }
-        match std::mem::replace(&mut this.state, State::Done) {
-            State::Ready(answer) => Poll::Ready(answer),
-            State::Waiting { .. } | State::Done => Poll::Ready(Err(Error::Closed)),
-        }
+        self.poll_rows(context).map(|answer| answer.map(Few::into_vec))
     }
 }
 

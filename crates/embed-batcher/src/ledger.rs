@@ -80,8 +80,8 @@ impl Ledger {
         }
     }
 
-    /// Admits all of `amount` or nothing.
-    pub(crate) fn admit<E: std::error::Error>(&self, amount: Amount) -> Result<(), Error<E>> {
+    /// Admits all of `amount` or nothing; returns what waits then.
+    pub(crate) fn admit<E: std::error::Error>(&self, amount: Amount) -> Result<Amount, Error<E>> {
         let mut state = self.state.lock();
         self.taking(state.0)?;
         let queued = state.1;
@@ -91,7 +91,7 @@ impl Ledger {
             state.1 = after;
         }
         drop(state);
-        let Some(resource) = refused else { return Ok(()) };
+        let Some(resource) = refused else { return Ok(after) };
         self.could_fit(amount)?;
         let (requested, limit) = (resource.of(amount), resource.of(self.limits));
         let queued = resource.of(queued);
@@ -200,9 +200,9 @@ mod tests {
     #[track_caller]
     fn check(queued: Amount, asked: Amount, expected: Option<(&str, Resource)>) {
         let ledger = ledger();
-        assert_eq!(ledger.admit::<Infallible>(queued), Ok(()));
+        assert_eq!(ledger.admit::<Infallible>(queued), Ok(queued));
         let found = match ledger.admit::<Infallible>(asked) {
-            Ok(()) => None,
+            Ok(_) => None,
             Err(Error::Overloaded { resource, .. }) => Some(("overloaded", resource)),
             Err(Error::TooLarge { resource, .. }) => Some(("too large", resource)),
             Err(other) => unreachable!("{other}"),
@@ -229,7 +229,7 @@ mod tests {
         for _ in 0..64 {
             ledger.learn_pace(10, Duration::from_millis(100));
         }
-        assert_eq!(ledger.admit::<Infallible>(amount(1, 90, 1)), Ok(()));
+        assert!(ledger.admit::<Infallible>(amount(1, 90, 1)).is_ok());
         let Err(Error::Overloaded { queued, requested, limit, retry_after, .. }) =
             ledger.admit::<Infallible>(amount(1, 20, 1))
         else {
@@ -243,7 +243,7 @@ mod tests {
     #[test]
     fn a_closed_ledger_stays_closed() {
         let ledger = ledger();
-        assert_eq!(ledger.admit::<Infallible>(amount(1, 1, 1)), Ok(()));
+        assert!(ledger.admit::<Infallible>(amount(1, 1, 1)).is_ok());
         ledger.drain();
         assert_eq!(ledger.admit::<Infallible>(amount(1, 1, 1)), Err(Error::Draining));
         ledger.close();

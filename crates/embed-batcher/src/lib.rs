@@ -93,6 +93,7 @@ mod builder;
 mod clock;
 mod coalescing;
 mod config;
+mod content;
 mod direct;
 mod embedder;
 mod error;

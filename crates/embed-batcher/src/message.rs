@@ -5,16 +5,16 @@ use std::time::Instant;
 
 use tokio::sync::oneshot;
 
-use crate::assembly::Assembly;
+use crate::assembly::{Assembly, Rows};
 use crate::backend::{Backend, Cost};
 use crate::config::RequestOptions;
 use crate::error::Error;
 use crate::execution::ItemResult;
 use crate::fair_queue::RequestId;
-use crate::planner::BatchId;
+use crate::planner::{BatchId, Few};
 
 /// The rows of a request, or why there are none.
-pub(crate) type Answer<B> = Result<Vec<<B as Backend>::Row>, Error<<B as Backend>::Error>>;
+pub(crate) type Answer<B> = Result<Rows<B>, Error<<B as Backend>::Error>>;
 
 pub(crate) enum Message<B: Backend> {
     /// A request that the ledger has admitted.
@@ -27,8 +27,8 @@ pub(crate) enum Message<B: Backend> {
 
 pub(crate) struct Submission<B: Backend> {
     pub(crate) id: RequestId,
-    pub(crate) items: Vec<Arc<B::Item>>,
-    pub(crate) costs: Vec<Cost>,
+    pub(crate) items: Few<Arc<B::Item>>,
+    pub(crate) costs: Few<Cost>,
     pub(crate) options: B::Options,
     pub(crate) request: RequestOptions,
     /// When the caller sent it.

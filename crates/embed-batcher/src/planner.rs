@@ -19,12 +19,15 @@
 //! *Answers come once.* An item is waiting, running or gone. A request that is withdrawn or expires takes
 //! its waiting items out; those that run stay in their batch, and their rows go nowhere.
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::BTreeSet;
 use std::hash::Hash;
 use std::time::Instant;
 
+use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
+
 use crate::config::{BatchConfig, Class};
-use crate::fair_queue::{FairQueue, Group, RequestId};
+use crate::fair_queue::{Charge, FairQueue, Group, RequestId};
 use crate::fault::{Fault, Seeded};
 use crate::ledger::Amount;
 use crate::observer::CloseCause;
@@ -39,6 +42,9 @@ pub(crate) struct EntryId {
     pub(crate) index: usize,
 }
 
+/// As many as a request or a row has, mostly one.
+pub(crate) type Few<T> = SmallVec<[T; 1]>;
+
 /// A request as the planner sees it.
 #[derive(Debug)]
 pub(crate) struct Arrival<G, K> {
@@ -49,14 +55,14 @@ pub(crate) struct Arrival<G, K> {
     /// When its caller sent it.
     pub(crate) sent: Instant,
     pub(crate) deadline: Option<Instant>,
-    pub(crate) entries: Vec<Arriving<K>>,
+    pub(crate) entries: Few<Arriving<K>>,
 }
 
 #[derive(Debug)]
 pub(crate) struct Arriving<K> {
     pub(crate) tokens: usize,
     pub(crate) bytes: usize,
-    /// What makes it equal to others; `None` shares with nobody.
+    /// What makes it equal to others; `None` shares with nobody. It brings its own hash, a good one.
     pub(crate) content: Option<K>,
 }
 
@@ -86,7 +92,7 @@ pub(crate) enum Action {
     /// Send these to the backend, with the permit.
     Dispatch(Dispatch),
     /// The rows of a batch belong to these entries.
-    Deliver { batch: BatchId, rows: Vec<Vec<EntryId>> },
+    Deliver { rows: Vec<Few<EntryId>> },
     /// Answer a request without rows.
     Answer {
         request: RequestId,
@@ -104,8 +110,8 @@ pub(crate) struct Dispatch {
     pub(crate) batch: BatchId,
     /// One entry for each row to compute.
     pub(crate) rows: Vec<EntryId>,
-    /// Every entry that went, those that share a row included.
-    pub(crate) entries: Vec<EntryId>,
+    /// The other entries that went, because their rows are computed anyway.
+    pub(crate) riders: Vec<EntryId>,
     pub(crate) tokens: usize,
     pub(crate) cause: CloseCause,
     /// When the oldest of it arrived.
@@ -124,7 +130,7 @@ pub(crate) enum Verdict {
 struct Request<K> {
     arrived: Instant,
     deadline: Option<Instant>,
-    entries: Vec<Entry<K>>,
+    entries: Few<Entry<K>>,
     /// Entries before this one do not wait.
     first: usize,
     waiting: usize,
@@ -142,7 +148,7 @@ struct Entry<K> {
 /// A batch that is with the backend.
 #[derive(Debug)]
 struct Running<K> {
-    rows: Vec<Vec<EntryId>>,
+    rows: Vec<Few<EntryId>>,
     contents: Vec<K>,
 }
 
@@ -153,12 +159,12 @@ pub(crate) struct Planner<G, K> {
     /// The latest time that was seen: it never goes back.
     now: Option<Instant>,
     queue: FairQueue<G>,
-    requests: HashMap<RequestId, Request<K>>,
+    requests: FxHashMap<RequestId, Request<K>>,
     deadlines: BTreeSet<(Instant, RequestId)>,
-    waiting_contents: HashMap<K, HashSet<EntryId>>,
-    running: HashMap<BatchId, Running<K>>,
+    waiting_contents: FxHashMap<K, Few<EntryId>>,
+    running: FxHashMap<BatchId, Running<K>>,
     /// Where a running content is computed: batch and row.
-    running_contents: HashMap<K, (BatchId, usize)>,
+    running_contents: FxHashMap<K, (BatchId, usize)>,
     next_batch: BatchId,
     drain: Option<Instant>,
     abandoned: bool,
@@ -174,11 +180,11 @@ impl<G: Clone + Eq + Hash, K: Clone + Eq + Hash> Planner<G, K> {
             config,
             seeded,
             now: None,
-            requests: HashMap::new(),
+            requests: FxHashMap::default(),
             deadlines: BTreeSet::new(),
-            waiting_contents: HashMap::new(),
-            running: HashMap::new(),
-            running_contents: HashMap::new(),
+            waiting_contents: FxHashMap::default(),
+            running: FxHashMap::default(),
+            running_contents: FxHashMap::default(),
             next_batch: 0,
             drain: None,
             abandoned: false,
@@ -283,16 +289,9 @@ impl<G: Clone + Eq + Hash, K: Clone + Eq + Hash> Planner<G, K> {
         self.muted = false;
         // It waits from the moment it was sent, however late the worker hears of it.
         let arrived = sent.min(now);
-        let mut request = Request {
-            arrived,
-            deadline,
-            entries: Vec::with_capacity(entries.len()),
-            first: 0,
-            waiting: 0,
-            running: 0,
-        };
-        self.queue.insert(id, group, class, arrived);
-        let mut joined = Amount::default();
+        let mut request =
+            Request { arrived, deadline, entries: Few::new(), first: 0, waiting: 0, running: 0 };
+        let (mut joined, mut waiting_tokens) = (Amount::default(), 0_usize);
         for (index, entry) in entries.into_iter().enumerate() {
             let Arriving { tokens, bytes, content } = entry;
             let this = EntryId { request: id, index };
@@ -307,14 +306,14 @@ impl<G: Clone + Eq + Hash, K: Clone + Eq + Hash> Planner<G, K> {
                 continue;
             }
             if let Some(content) = &content {
-                self.waiting_contents.entry(content.clone()).or_default().insert(this);
+                self.waiting_contents.entry(content.clone()).or_default().push(this);
             }
-            self.queue.add_item(id, tokens);
+            waiting_tokens = waiting_tokens.saturating_add(tokens);
             request.waiting += 1;
             request.entries.push(Entry { tokens, bytes, content, waits: true });
         }
-        if request.waiting == 0 {
-            self.queue.remove(id);
+        if request.waiting > 0 {
+            self.queue.insert(id, group, class, arrived, (request.waiting, waiting_tokens));
         }
         if joined.texts > 0 {
             actions.push(Action::Release(joined));
@@ -344,7 +343,8 @@ impl<G: Clone + Eq + Hash, K: Clone + Eq + Hash> Planner<G, K> {
         for index in request.first..request.entries.len() {
             if request.entries[index].waits {
                 let entry = EntryId { request: id, index };
-                released = released.plus(self.take(&mut request, entry));
+                let weight = self.take(&mut request, entry, Charge::Nothing);
+                released = released.plus(weight);
             }
         }
         let forgets = self.seeded.is(Fault::I5ForgetsToReleaseTheCancelled);
@@ -355,27 +355,11 @@ impl<G: Clone + Eq + Hash, K: Clone + Eq + Hash> Planner<G, K> {
     }
 
     /// Takes a waiting entry out of the queue and of every index; says what it weighed there.
-    fn take(&mut self, request: &mut Request<K>, id: EntryId) -> Amount {
-        let entry = &mut request.entries[id.index];
-        entry.waits = false;
-        if let Some(content) = &entry.content
-            && let Some(equal) = self.waiting_contents.get_mut(content)
-        {
-            equal.remove(&id);
-            if equal.is_empty() {
-                self.waiting_contents.remove(content);
-            }
-        }
-        self.queue.remove_item(id.request, entry.tokens);
-        let weight = Amount { texts: 1, tokens: entry.tokens, bytes: entry.bytes };
-        request.waiting -= 1;
-        if request.waiting == 0 {
-            self.queue.remove(id.request);
-        }
-        weight
+    fn take(&mut self, request: &mut Request<K>, id: EntryId, charge: Charge) -> Amount {
+        take(&mut self.queue, &mut self.waiting_contents, request, id, charge)
     }
 
-    fn window_end(&self, group: &Group) -> Option<Instant> {
+    fn window_end(&self, group: &Group<G>) -> Option<Instant> {
         let from = if self.seeded.is(Fault::I13ArrivalsMoveTheWindow) {
             group.youngest()
         } else {
@@ -388,7 +372,7 @@ impl<G: Clone + Eq + Hash, K: Clone + Eq + Hash> Planner<G, K> {
         from?.checked_add(linger)
     }
 
-    fn due(&self, group: &Group, now: Instant) -> bool {
+    fn due(&self, group: &Group<G>, now: Instant) -> bool {
         let full = group.texts >= self.config.max_rows || group.tokens >= self.config.max_tokens;
         self.drain.is_some()
             || (full && !self.seeded.is(Fault::I14IgnoresAFullBudget))
@@ -398,55 +382,62 @@ impl<G: Clone + Eq + Hash, K: Clone + Eq + Hash> Planner<G, K> {
     fn form_batch(&mut self, now: Instant, actions: &mut Vec<Action>) {
         let Some(group) = self.queue.lead(now, |group| self.due(group, now)) else { return };
         let max_rows = self.config.max_rows + usize::from(self.seeded.is(Fault::I3TakesOneRowTooMany));
-        let due = |group: &Group| self.due(group, now);
+        let due = |group: &Group<G>| self.due(group, now);
         let ceilings = self.queue.ceilings(self.config.max_tokens, due);
         let id = self.next_batch;
         self.next_batch += 1;
         let mut batch = Running { rows: Vec::new(), contents: Vec::new() };
         let (mut tokens, mut oldest) = (0, now);
-        let (mut released, mut shared) = (Amount::default(), 0);
+        let (mut rows, mut riders) = (Vec::new(), Vec::new());
+        let mut released = Amount::default();
         let cause = loop {
             if batch.rows.len() == max_rows {
                 break CloseCause::Rows;
             }
-            let Some(request) = self.queue.next(&group, now, ceilings) else {
-                let more = self.queue.waits(&group);
+            let Some(request) = self.queue.next(group, now, ceilings) else {
+                let more = self.queue.waits(group);
                 break if more { CloseCause::Fairness } else { CloseCause::Exhausted };
             };
-            let Some(entry) = self.first_waiting(request) else { break CloseCause::Exhausted };
-            let cost = self.requests[&request].entries[entry.index].tokens;
+            let Some((entry, cost)) = self.first_waiting(request) else {
+                break CloseCause::Exhausted;
+            };
             if !batch.rows.is_empty() && cost.saturating_add(tokens) > self.config.max_tokens {
                 break CloseCause::Tokens;
             }
             tokens += cost;
-            oldest = oldest.min(self.requests[&request].arrived);
-            self.queue.charge(request, cost);
-            let content = self.requests[&request].entries[entry.index].content.clone();
-            let mut takers = vec![entry];
-            takers.extend(content.as_ref().map_or_else(Vec::new, |content| self.equal_to(content, entry)));
-            shared += takers.len() - 1;
-            for taker in &takers {
-                released = released.plus(self.start(*taker));
-            }
+            let Some((arrived, content, weight)) = self.start(entry, Charge::Tokens) else {
+                break CloseCause::Exhausted;
+            };
+            oldest = oldest.min(arrived);
+            released = released.plus(weight);
+            let mut takers = Few::from_elem(entry, 1);
             if let Some(content) = content {
+                for rider in self.equal_to(&content) {
+                    if let Some((arrived, _, weight)) = self.start(rider, Charge::Nothing) {
+                        oldest = oldest.min(arrived);
+                        released = released.plus(weight);
+                    }
+                    takers.push(rider);
+                    riders.push(rider);
+                }
                 self.running_contents.insert(content.clone(), (id, batch.rows.len()));
                 batch.contents.push(content);
             }
+            rows.push(entry);
             batch.rows.push(takers);
         };
         self.muted = self.seeded.is(Fault::I12ForgetsWhatStillWaits);
         actions.push(Action::Release(released));
-        if shared > 0 {
-            actions.push(Action::Shared { texts: shared });
+        if !riders.is_empty() {
+            actions.push(Action::Shared { texts: riders.len() });
         }
-        let rows = batch.rows.iter().map(|takers| takers[0]).collect();
-        let entries = batch.rows.concat();
         self.running.insert(id, batch);
-        actions.push(Action::Dispatch(Dispatch { batch: id, rows, entries, tokens, cause, oldest }));
+        let dispatch = Dispatch { batch: id, rows, riders, tokens, cause, oldest };
+        actions.push(Action::Dispatch(dispatch));
     }
 
-    /// The waiting entry of a request that goes next.
-    fn first_waiting(&mut self, id: RequestId) -> Option<EntryId> {
+    /// The waiting entry of a request that goes next, and its cost.
+    fn first_waiting(&mut self, id: RequestId) -> Option<(EntryId, usize)> {
         let request = self.requests.get_mut(&id)?;
         while request.entries.get(request.first).is_some_and(|entry| !entry.waits) {
             request.first += 1;
@@ -455,25 +446,25 @@ impl<G: Clone + Eq + Hash, K: Clone + Eq + Hash> Planner<G, K> {
         if self.seeded.is(Fault::I19TakesTheLastFirst) {
             index = request.entries.iter().rposition(|entry| entry.waits)?;
         }
-        (index < request.entries.len()).then_some(EntryId { request: id, index })
+        let tokens = request.entries.get(index)?.tokens;
+        Some((EntryId { request: id, index }, tokens))
     }
 
-    /// The waiting entries with this content but for one, oldest request first.
-    fn equal_to(&self, content: &K, but: EntryId) -> Vec<EntryId> {
-        let equal = self.waiting_contents.get(content);
-        let mut equal: Vec<EntryId> =
-            equal.into_iter().flatten().copied().filter(|entry| *entry != but).collect();
+    /// The waiting entries with this content, oldest request first.
+    fn equal_to(&self, content: &K) -> Few<EntryId> {
+        let mut equal = self.waiting_contents.get(content).cloned().unwrap_or_default();
         equal.sort_unstable_by_key(|entry| (entry.request, entry.index));
         equal
     }
 
-    /// Moves an entry from waiting to running; says what it weighed in the queue.
-    fn start(&mut self, entry: EntryId) -> Amount {
-        let Some(mut request) = self.requests.remove(&entry.request) else { return Amount::default() };
+    /// Moves an entry from waiting to running; says when it arrived, what it is, and its weight.
+    fn start(&mut self, id: EntryId, charge: Charge) -> Option<(Instant, Option<K>, Amount)> {
+        let request = self.requests.get_mut(&id.request)?;
         request.running += 1;
-        let weight = self.take(&mut request, entry);
-        self.requests.insert(entry.request, request);
-        weight
+        let weight =
+            take(&mut self.queue, &mut self.waiting_contents, request, id, charge);
+        // A running entry is found by its batch: its content is of no more use here.
+        Some((request.arrived, request.entries[id.index].content.take(), weight))
     }
 
     fn finish(&mut self, batch: BatchId, actions: &mut Vec<Action>) {
@@ -491,8 +482,33 @@ impl<G: Clone + Eq + Hash, K: Clone + Eq + Hash> Planner<G, K> {
                 self.requests.remove(&entry.request);
             }
         }
-        actions.push(Action::Deliver { batch, rows });
+        actions.push(Action::Deliver { rows });
     }
+}
+
+/// Takes a waiting entry out of the queue and of the index of contents; says what it weighed.
+fn take<G: Clone + Eq + Hash, K: Eq + Hash>(
+    queue: &mut FairQueue<G>,
+    contents: &mut FxHashMap<K, Few<EntryId>>,
+    request: &mut Request<K>,
+    id: EntryId,
+    charge: Charge,
+) -> Amount {
+    let entry = &mut request.entries[id.index];
+    entry.waits = false;
+    if let Some(content) = &entry.content
+        && let Some(equal) = contents.get_mut(content)
+    {
+        if let Some(place) = equal.iter().position(|other| *other == id) {
+            equal.swap_remove(place);
+        }
+        if equal.is_empty() {
+            contents.remove(content);
+        }
+    }
+    queue.take(id.request, entry.tokens, charge);
+    request.waiting -= 1;
+    Amount { texts: 1, tokens: entry.tokens, bytes: entry.bytes }
 }
 
 #[cfg(test)]

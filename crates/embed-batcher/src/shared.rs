@@ -1,5 +1,6 @@
 //! What the handles, the worker and the batches of one batcher have in common.
 
+use std::hash::RandomState;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -11,8 +12,9 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use crate::backend::Backend;
 use crate::clock::Clock;
 use crate::config::BatchConfig;
+use crate::content::Content;
 use crate::error::Error;
-use crate::execution::{Content, Failure, ItemResult, guarded};
+use crate::execution::{Failure, ItemResult, guarded};
 use crate::executor::Executor;
 use crate::fault::Seeded;
 use crate::gate::{DeviceGate, GateGuard, Owner};
@@ -32,6 +34,7 @@ pub(crate) struct Shared<B: Backend> {
     pub(crate) counters: Counters,
     pub(crate) observer: Option<Arc<dyn Observer>>,
     pub(crate) cache: Option<Mutex<LruCache<Content<B>, B::Row>>>,
+    pub(crate) hasher: RandomState,
     pub(crate) next_request: AtomicU64,
     pub(crate) seeded: Seeded,
 }
@@ -99,6 +102,10 @@ impl<B: Backend> Shared<B> {
         });
     }
 
+    pub(crate) fn content(&self, options: &B::Options, item: &Arc<B::Item>) -> Content<B> {
+        Content::new(&self.hasher, options, item, self.seeded)
+    }
+
     /// Keeps the rows that came back for later requests.
     pub(crate) fn remember(
         &self,
@@ -111,7 +118,7 @@ impl<B: Backend> Shared<B> {
             if let Ok(row) = result
                 && std::mem::size_of_val::<B::Item>(item) <= self.config.cache_item_bytes
             {
-                let content = Content::new(options, item, self.seeded);
+                let content = self.content(options, item);
                 // What is pushed out is dropped after the lock, because its drop is foreign code.
                 let pushed_out = cache.lock().push(content, row.clone());
                 drop(pushed_out);

@@ -4,7 +4,7 @@
 //! backend, and the timer; only then does it use a permit, so that a batch has everything that came
 //! before it. The order also makes a withdrawal that was sent before a dispatch effective.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
@@ -13,19 +13,21 @@ use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use embed_core::BoxFuture;
+use rustc_hash::FxHashMap;
 use tokio::sync::mpsc::error::TryRecvError;
 use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
 
 use crate::assembly::Assembly;
 use crate::backend::Backend;
+use crate::content::Content;
 use crate::error::Error;
-use crate::execution::{Content, Failure, located, run};
+use crate::execution::{Failure, located, run};
 use crate::fair_queue::RequestId;
 use crate::fault::Fault;
 use crate::message::{Answer, Drained, Finished, Message, Submission};
 use crate::observer::{Observation, Path};
 use crate::planner::{
-    Action, Arrival, Arriving, BatchId, Dispatch, EntryId, Event, Planner, Verdict,
+    Action, Arrival, Arriving, BatchId, Dispatch, EntryId, Event, Few, Planner, Verdict,
 };
 use crate::shared::{Permit, Shared};
 use crate::sync::interleave;
@@ -42,7 +44,9 @@ pub struct Worker<B: Backend> {
     /// For the batches; kept here too, so that the channel never ends.
     report: mpsc::UnboundedSender<Finished<B>>,
     planner: Planner<B::Options, Content<B>>,
-    requests: HashMap<RequestId, Request<B>>,
+    requests: FxHashMap<RequestId, Request<B>>,
+    /// The time of this round.
+    now: Instant,
     permit: Option<PermitWait>,
     timer: Option<(Instant, BoxFuture<'static, ()>)>,
     drains: Vec<oneshot::Sender<Drained>>,
@@ -60,7 +64,7 @@ struct PermitWait {
 }
 
 struct Request<B: Backend> {
-    items: Vec<Arc<B::Item>>,
+    items: Few<Arc<B::Item>>,
     options: B::Options,
     assembly: Assembly<B>,
     reply: oneshot::Sender<Answer<B>>,
@@ -88,6 +92,7 @@ impl<B: Backend> Future for Worker<B> {
         let this = &mut *self;
         let mut fired = false;
         loop {
+            this.now = this.shared.clock.now();
             let mut progress = this.take_messages(context);
             progress |= this.take_finished(context);
             if this.planner.ended() {
@@ -120,11 +125,12 @@ impl<B: Backend> Worker<B> {
         let (report, finished) = mpsc::unbounded_channel();
         Self {
             planner: Planner::new(shared.config.clone(), shared.seeded),
+            now: shared.clock.now(),
             shared,
             messages,
             finished,
             report,
-            requests: HashMap::new(),
+            requests: FxHashMap::default(),
             permit: None,
             timer: None,
             drains: Vec::new(),
@@ -135,7 +141,7 @@ impl<B: Backend> Worker<B> {
     }
 
     fn step(&mut self, event: Event<B::Options, Content<B>>, means: Means<B>) {
-        let actions = self.planner.step(event, self.shared.clock.now());
+        let actions = self.planner.step(event, self.now);
         self.act(actions, means);
     }
 
@@ -180,7 +186,7 @@ impl<B: Backend> Worker<B> {
         let entries = items.iter().zip(&costs).map(|(item, cost)| Arriving {
             tokens: cost.tokens,
             bytes: cost.bytes,
-            content: share.then(|| Content::new(&options, item, self.shared.seeded)),
+            content: share.then(|| self.shared.content(&options, item)),
         });
         let arrival = Arrival {
             request: id,
@@ -226,8 +232,7 @@ impl<B: Backend> Worker<B> {
             self.permit = None;
             return false;
         }
-        let shared = &self.shared;
-        let now = shared.clock.now();
+        let (shared, now) = (&self.shared, self.now);
         if self.permit.is_none()
             && let Some(permit) = shared.try_permit()
         {
@@ -260,7 +265,7 @@ impl<B: Backend> Worker<B> {
                         self.dispatch(dispatch, permit, waited);
                     }
                 }
-                Action::Deliver { rows, .. } => {
+                Action::Deliver { rows } => {
                     if let Some(finished) = means.finished.take() {
                         actions.extend(self.deliver(&rows, finished));
                     }
@@ -271,8 +276,8 @@ impl<B: Backend> Worker<B> {
     }
 
     fn dispatch(&mut self, dispatch: Dispatch, permit: Permit, permit_waited: Duration) {
-        let now = self.shared.clock.now();
-        for entry in &dispatch.entries {
+        let now = self.now;
+        for entry in dispatch.rows.iter().chain(&dispatch.riders) {
             if let Some(request) = self.requests.get_mut(&entry.request) {
                 request.dispatched.get_or_insert(now);
             }
@@ -285,7 +290,7 @@ impl<B: Backend> Worker<B> {
         let Some(options) = first.map(|request| request.options.clone()) else { return };
         self.shared.observe(&Observation::BatchStarted {
             rows: dispatch.rows.len(),
-            texts: dispatch.entries.len(),
+            texts: dispatch.rows.len() + dispatch.riders.len(),
             tokens: dispatch.tokens,
             cause: dispatch.cause,
             waited: now.saturating_duration_since(dispatch.oldest),
@@ -303,7 +308,7 @@ impl<B: Backend> Worker<B> {
     }
 
     /// Hands out the rows of a batch; the requests that failed with it are withdrawn.
-    fn deliver(&mut self, rows: &[Vec<EntryId>], finished: Finished<B>) -> Vec<Action> {
+    fn deliver(&mut self, rows: &[Few<EntryId>], finished: Finished<B>) -> Vec<Action> {
         let Finished { items, options, mut results, .. } = finished;
         self.shared.remember(&items, &options, &results);
         if self.shared.seeded.is(Fault::I8FailsTheBatchAfterAFailure) {
@@ -338,12 +343,11 @@ impl<B: Backend> Worker<B> {
             return;
         }
         let Some(request) = self.requests.remove(&entry.request) else { return };
-        let now = self.shared.clock.now();
         let dispatched = request.dispatched.unwrap_or(request.sent);
         self.shared.observe(&Observation::Completed {
             texts: request.assembly.len(),
             waited: dispatched.saturating_duration_since(request.sent),
-            took: now.saturating_duration_since(request.sent),
+            took: self.now.saturating_duration_since(request.sent),
         });
         // The caller may have gone a moment ago: its withdrawal is on the way and will find nothing.
         let _ = request.reply.send(Ok(request.assembly.into_rows()));
@@ -355,7 +359,7 @@ impl<B: Backend> Worker<B> {
         self.shared.observe(&Observation::Failed { texts: request.assembly.len() });
         let _ = request.reply.send(Err(error));
         // What else waits of the request is of no use any more.
-        self.planner.step(Event::Withdrawn(entry.request), self.shared.clock.now())
+        self.planner.step(Event::Withdrawn(entry.request), self.now)
     }
 
     fn answer(&mut self, id: RequestId, verdict: Verdict, queued: usize) {

@@ -212,12 +212,12 @@ fn equal_items_ride_along_wherever_they_wait() {
     bench.send(lone(5));
     let twin = bench.send_with(Sent { class: Class::Bulk, ..lone(5) }, None, Some(7));
     let batch = bench.start_batch().expect("three wait");
-    assert_eq!(batch.entries.iter().map(|entry| entry.request).collect::<Vec<_>>(), [first, twin]);
-    assert_eq!((batch.rows.len(), batch.tokens), (1, 5));
+    assert_eq!((batch.rows[0].request, batch.riders[0].request), (first, twin));
+    assert_eq!((batch.rows.len(), batch.riders.len(), batch.tokens), (1, 1, 5));
     // One that comes while the row is computed joins it, and never waits.
     let late = bench.send_with(lone(5), None, Some(7));
     let actions = bench.step(Event::Finished(batch.batch));
-    let [Action::Deliver { rows, .. }] = &actions[..] else { unreachable!("{actions:?}") };
+    let [Action::Deliver { rows }] = &actions[..] else { unreachable!("{actions:?}") };
     let takers: Vec<RequestId> = rows[0].iter().map(|entry| entry.request).collect();
     assert_eq!(takers, [first, twin, late]);
     // Once it is back, an equal one is computed anew.
@@ -232,7 +232,7 @@ fn a_window_is_anchored_at_its_oldest_and_counted_from_when_it_was_sent() {
     let sent = bench.start;
     bench.at(4);
     let request = 0;
-    let entries = vec![Arriving { tokens: 1, bytes: 1, content: None }];
+    let entries = Few::from_iter([Arriving { tokens: 1, bytes: 1, content: None }]);
     let class = Class::Interactive;
     let arrival = Arrival { request, group: 0, class, sent, deadline: None, entries };
     bench.step(Event::Arrived(arrival));
