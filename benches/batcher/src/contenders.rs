@@ -46,7 +46,8 @@ impl Contender {
 
     /// A plain window of 25 ms, 16 texts at most.
     pub fn window(work: &Work) -> Self {
-        let config = BatchConfig::fixed_window(Duration::from_millis(25), 16);
+        let window = BatchConfig::fixed_window(Duration::from_millis(25), 16);
+        let config = BatchConfig { slots: work.slots, ..window };
         Self::ours("embed-batcher, fixed window of 25 ms, 16 texts", work, config)
     }
 

@@ -2,7 +2,6 @@
 //!
 //! `cargo run --release --manifest-path benches/batcher/Cargo.toml` prints the tables of
 //! `docs/bench-batcher.md`. Contenders take turns, round by round; figures are medians of the rounds,
-//! with the least and the greatest in brackets.
 
 mod contenders;
 mod measure;
@@ -19,10 +18,6 @@ const ROUNDS: usize = 5;
 
 fn main() {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_time().build().expect("threads");
-    if let Some(which) = std::env::args().nth(1) {
-        profile(&runtime, which.parse().unwrap());
-        return;
-    }
     println!("workers: {}\n", runtime.metrics().num_workers());
     overhead(&runtime);
     arrivals(&runtime);
@@ -164,21 +159,4 @@ fn idle() {
     // The sleep of this thread is one of them.
     let after = context_switches();
     println!("voluntary context switches of all threads in 5 s: {} (one is the measuring thread's own sleep)", after - before);
-}
-
-fn profile(runtime: &tokio::runtime::Runtime, which: usize) {
-    let work = Work::nothing();
-    let way = runtime.block_on(async {
-        match which {
-            0 => Contender::queued(&work),
-            1 => Contender::batch_aint_one(&work, 1024, None),
-            2 => Contender::window(&work),
-            _ => Contender::batch_aint_one(&work, 16, Some(Duration::from_millis(25))),
-        }
-    });
-    let way = Arc::new(way);
-    for _ in 0..3 {
-        let (took, _) = runtime.block_on(measure::concurrent(&way, 1000, 300));
-        println!("{} {:.0}/s, {:.0} texts a call", way.name, 300_000.0 / took.as_secs_f64(), 300_000. * 1.0 / work.calls() as f64);
-    }
 }
