@@ -32,20 +32,16 @@ pub fn check(trace: &Trace) -> Vec<Violation> {
     }
     checker.at_the_end();
     let back = trace.events.windows(2).any(|pair| pair[0].0 > pair[1].0);
-    if back { checker.violations.retain(|(invariant, _)| TIMELESS.contains(invariant)) }
+    if back {
+        checker.violations.retain(|(invariant, _)| TIMELESS.contains(invariant));
+    }
     checker.violations
 }
 
 /// What a clock that is set back cannot excuse. The model goes by the latest time that was seen, and
 /// cannot know when the batcher last looked.
-const TIMELESS: &[Invariant] = &[
-    Invariant::I2,
-    Invariant::I3,
-    Invariant::I4,
-    Invariant::I8,
-    Invariant::I10,
-    Invariant::I22,
-];
+const TIMELESS: &[Invariant] =
+    &[Invariant::I2, Invariant::I3, Invariant::I4, Invariant::I8, Invariant::I10, Invariant::I22];
 
 /// Tokens that two requests got since they both wait.
 type Pairs = BTreeMap<(usize, usize), [usize; 2]>;
@@ -118,7 +114,9 @@ impl Checker<'_> {
         // Pairs for fairness: requests of equal class that begin to wait together.
         let this = self.model.request(request);
         let partners = self.model.waiting.iter().filter(|((other, position), entry)| {
-            *position == 0 && *other != request && entry.class == this.class
+            *position == 0
+                && *other != request
+                && entry.class == this.class
                 && entry.arrived == self.model.now
                 && self.model.request(*other).texts.len() > 1
         });
@@ -201,13 +199,20 @@ impl Checker<'_> {
 
     /// A text went to the backend that did not wait any more.
     fn stale(&mut self, text: &str) {
-        let owner = self.model.trace.requests.iter().find(|request| request.texts.iter().any(|t| t == text));
+        let owner = self
+            .model
+            .trace
+            .requests
+            .iter()
+            .find(|request| request.texts.iter().any(|t| t == text));
         let Some(owner) = owner else { return };
         let (cancelled, expired) =
             (owner.cancelled, owner.deadline.is_some_and(|deadline| deadline <= self.model.now));
         self.require(Invariant::I6, !cancelled, || format!("cancelled text {text} was dispatched"));
         self.require(Invariant::I18, !expired, || format!("expired text {text} was dispatched"));
-        self.require(Invariant::I1, cancelled || expired, || format!("{text} was dispatched again"));
+        self.require(Invariant::I1, cancelled || expired, || {
+            format!("{text} was dispatched again")
+        });
     }
 
     /// A window that is neither over nor full is kept.
@@ -241,7 +246,8 @@ impl Checker<'_> {
     fn order(&mut self, members: &[Entry], before: &BTreeMap<Entry, Waiting>) {
         for (index, member) in members.iter().enumerate() {
             let later = |other: &&Entry| other.0 == member.0 && other.1 < member.1;
-            let overtaken = members[index + 1..].iter().chain(self.model.waiting.keys()).find(later);
+            let overtaken =
+                members[index + 1..].iter().chain(self.model.waiting.keys()).find(later);
             let overtaken = overtaken.copied();
             self.require(Invariant::I19, overtaken.is_none(), || {
                 format!("{member:?} went before {overtaken:?}")
@@ -274,14 +280,18 @@ impl Checker<'_> {
         }
         let times = members.iter().filter_map(|member| before.get(member));
         let times: Vec<(Instant, u8)> = times.map(|entry| (entry.arrived, entry.options)).collect();
-        let (Some(oldest), Some(youngest)) = (times.iter().min(), times.iter().max()) else { return };
+        let (Some(oldest), Some(youngest)) = (times.iter().min(), times.iter().max()) else {
+            return;
+        };
         let passed_over = self.model.waiting.values().find(|entry| {
             // A batch of other options may have younger ones if its oldest is no younger.
             let excused = entry.options != oldest.1 && oldest.0 <= entry.arrived;
             self.aged(entry) && entry.arrived < youngest.0 && !excused
         });
         let passed_over = passed_over.map(|entry| entry.text.clone());
-        self.require(Invariant::I16, passed_over.is_none(), || format!("{passed_over:?} is passed over"));
+        self.require(Invariant::I16, passed_over.is_none(), || {
+            format!("{passed_over:?} is passed over")
+        });
     }
 
     /// Two requests that wait together get equal shares.
@@ -299,10 +309,10 @@ impl Checker<'_> {
                 served[0] += if member.0 == *left { got } else { 0 };
                 served[1] += if member.0 == *right { got } else { 0 };
             }
-            let waiting = [*left, *right].map(|request| {
-                self.model.waiting.range((request, 0)..(request + 1, 0)).next()
-            });
-            let both = waiting.iter().all(|entry| entry.is_some_and(|(_, entry)| !self.aged(entry)));
+            let waiting = [*left, *right]
+                .map(|request| self.model.waiting.range((request, 0)..(request + 1, 0)).next());
+            let both =
+                waiting.iter().all(|entry| entry.is_some_and(|(_, entry)| !self.aged(entry)));
             if both && served[0].abs_diff(served[1]) > bound {
                 let message = format!("requests {left} and {right} got {served:?}, bound {bound}");
                 self.violations.push((Invariant::I17, message));
@@ -318,7 +328,9 @@ impl Checker<'_> {
         self.answers_in_time(moment);
         if let Some(request) = self.idle_arrival.take() {
             let waits = self.waits(request) == self.model.request(request).texts.len();
-            self.require(Invariant::I11, !waits, || format!("request {request} waits, all is idle"));
+            self.require(Invariant::I11, !waits, || {
+                format!("request {request} waits, all is idle")
+            });
         }
         self.last = Some(*moment);
     }
@@ -340,11 +352,18 @@ impl Checker<'_> {
             format!("{} hold the gate, expected {holders}", moment.holders)
         });
         let live = |request: &crate::trace::Request| request.answer.is_none() && !request.cancelled;
-        let timed = self.model.trace.requests.iter().any(|request| request.deadline.is_some() && live(request));
+        let timed = self
+            .model
+            .trace
+            .requests
+            .iter()
+            .any(|request| request.deadline.is_some() && live(request));
         let lingering = !self.config.linger.is_zero() && !self.model.waiting.is_empty();
         // Answers are noted in the requests at once, so that `timed` errs on the strict side only for
         // requests of the future: those have not been sent.
-        let needed = timed || lingering || (self.model.drain.is_some() && !moment.ended)
+        let needed = timed
+            || lingering
+            || (self.model.drain.is_some() && !moment.ended)
             || self.deadline_ahead();
         self.require(Invariant::I15, needed || moment.timers == 0, || {
             format!("{} timers armed, nothing to wait for", moment.timers)
@@ -356,7 +375,9 @@ impl Checker<'_> {
     fn deadline_ahead(&self) -> bool {
         let running = self.model.running.iter().filter_map(|batch| self.model.members.get(batch));
         let entries = running.flatten().chain(self.model.waiting.keys());
-        entries.map(|(request, _)| self.model.request(*request)).any(|request| request.deadline.is_some())
+        entries
+            .map(|(request, _)| self.model.request(*request))
+            .any(|request| request.deadline.is_some())
     }
 
     fn waits_for_a_reason(&mut self, moment: &Moment) {
@@ -381,9 +402,11 @@ impl Checker<'_> {
 
     fn answers_in_time(&mut self, moment: &Moment) {
         let now = self.model.now;
-        let late = self.model.waiting.iter().find(|(_, entry)| {
-            entry.deadline.is_some_and(|deadline| deadline <= now)
-        });
+        let late = self
+            .model
+            .waiting
+            .iter()
+            .find(|(_, entry)| entry.deadline.is_some_and(|deadline| deadline <= now));
         let late = late.map(|(entry, _)| *entry);
         self.require(Invariant::I18, late.is_none(), || format!("{late:?} has expired and waits"));
         let over = self.model.drain.is_some_and(|deadline| deadline <= now);
@@ -402,7 +425,9 @@ impl Checker<'_> {
             let request = self.model.request(index);
             let answered = request.answer.is_some() || request.cancelled;
             let owed = if self.model.dropped { Invariant::I21 } else { Invariant::I1 };
-            self.require(Invariant::I22, answered, || format!("request {index} was never answered"));
+            self.require(Invariant::I22, answered, || {
+                format!("request {index} was never answered")
+            });
             self.require(owed, answered, || format!("request {index} was never answered"));
             if let Some(answer) = &request.answer {
                 self.answer(index, answer);
@@ -417,7 +442,8 @@ impl Checker<'_> {
     fn answer(&mut self, index: usize, answer: &Answer) {
         let request = self.model.request(index);
         let batches = self.model.members.iter();
-        let batches = batches.filter(|(_, members)| members.iter().any(|(owner, _)| *owner == index));
+        let batches =
+            batches.filter(|(_, members)| members.iter().any(|(owner, _)| *owner == index));
         let queued = batches.map(|(batch, _)| *batch);
         let inline = self.model.trace.events.iter().find_map(|(_, event)| match event {
             Event::AtOnce { request, call, .. } if *request == index => *call,

@@ -46,8 +46,7 @@ pub fn explore(invariant: Invariant, fault: Option<Fault>, cases: u32, seed: u64
         }
         drop(seen);
         // What is in the cache does not wait: the model of a single run does not cover it.
-        let mut violations =
-            if setup.config.cache_rows == 0 { check(&trace) } else { Vec::new() };
+        let mut violations = if setup.config.cache_rows == 0 { check(&trace) } else { Vec::new() };
         violations.extend(compare(invariant, &setup, &ops, fault));
         match violations.into_iter().find(|(found, _)| *found == invariant) {
             Some((_, message)) => Err(TestCaseError::fail(message)),

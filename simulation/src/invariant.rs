@@ -64,26 +64,42 @@ impl Invariant {
     /// The property in words.
     pub fn statement(self) -> &'static str {
         match self {
-            Self::I1 => "each admitted text completes exactly once: row, error, cancelled or expired",
+            Self::I1 => {
+                "each admitted text completes exactly once: row, error, cancelled or expired"
+            }
             Self::I2 => "row i belongs to text i",
-            Self::I3 => "a call has 1 to max_rows rows and at most max_tokens, a lone oversize text aside",
-            Self::I4 => "calls at once <= slots; the gate is taken once for each batch and given back",
-            Self::I5 => "what is counted as queued is the sum over live entries and within the caps",
+            Self::I3 => {
+                "a call has 1 to max_rows rows and at most max_tokens, a lone oversize text aside"
+            }
+            Self::I4 => {
+                "calls at once <= slots; the gate is taken once for each batch and given back"
+            }
+            Self::I5 => {
+                "what is counted as queued is the sum over live entries and within the caps"
+            }
             Self::I6 => "what was cancelled before dispatch never reaches the backend",
-            Self::I7 => "wrong count, wrong width, NaN, error and panic reach all waiters of their batch",
+            Self::I7 => {
+                "wrong count, wrong width, NaN, error and panic reach all waiters of their batch"
+            }
             Self::I8 => "a failure of one batch changes no other",
             Self::I9 => "single flight and cache change counters only",
             Self::I10 => "a refused request leaves no trace",
             Self::I11 => "idle, one arrival, no linger: dispatched at the same instant",
-            Self::I12 => "nothing waits while a slot and the gate are free, except within its linger",
+            Self::I12 => {
+                "nothing waits while a slot and the gate are free, except within its linger"
+            }
             Self::I13 => "arrivals never move a window",
             Self::I14 => "a full budget dispatches at once, and a window that is not full is kept",
             Self::I15 => "no timer is armed when nothing needs one",
             Self::I16 => "an entry past its ageing bound is chosen before any younger one",
-            Self::I17 => "two backlogged requests of equal class stay within one batch and one entry",
+            Self::I17 => {
+                "two backlogged requests of equal class stay within one batch and one entry"
+            }
             Self::I18 => "an expired entry is never dispatched and is answered when it expires",
             Self::I19 => "first in, first out within a request, and among lone texts of a class",
-            Self::I20 => "after drain() nothing is admitted, all ends by the deadline, the worker too",
+            Self::I20 => {
+                "after drain() nothing is admitted, all ends by the deadline, the worker too"
+            }
             Self::I21 => "dropping the last handle wakes all",
             Self::I22 => "a clock that stalls or jumps never panics",
             Self::I23 => "n single requests give the rows of one array of n",

@@ -104,10 +104,13 @@ fn setup(focus: Focus) -> impl Strategy<Value = Setup> {
     let queue = (6..=40_usize, 60..=200_usize, 120..=400_usize);
     let linger = match focus {
         Focus::Window => Just(25).boxed(),
-        Focus::Any | Focus::Shutdown | Focus::Clock => prop_oneof![2 => Just(0_u64), 1 => Just(25)].boxed(),
+        Focus::Any | Focus::Shutdown | Focus::Clock => {
+            prop_oneof![2 => Just(0_u64), 1 => Just(25)].boxed()
+        }
         Focus::Ageing | Focus::Fairness | Focus::Sharing => Just(0).boxed(),
     };
-    let ageing = if focus == Focus::Fairness { Just(1_000_000).boxed() } else { (30..90_u64).boxed() };
+    let ageing =
+        if focus == Focus::Fairness { Just(1_000_000).boxed() } else { (30..90_u64).boxed() };
     let unique = match focus {
         Focus::Ageing | Focus::Fairness => Just(true).boxed(),
         Focus::Sharing => Just(false).boxed(),
@@ -115,7 +118,11 @@ fn setup(focus: Focus) -> impl Strategy<Value = Setup> {
     };
     let inline = prop_oneof![Just(0_usize), Just(1000)];
     // What is in the cache never waits, and the model does not know what is.
-    let cache = if focus == Focus::Sharing { prop_oneof![Just(0), Just(3)].boxed() } else { Just(0).boxed() };
+    let cache = if focus == Focus::Sharing {
+        prop_oneof![Just(0), Just(3)].boxed()
+    } else {
+        Just(0).boxed()
+    };
     let switches = (any::<bool>(), any::<bool>(), cache);
     (budgets, queue, linger, ageing, unique, inline, switches).prop_map(
         |(budgets, queue, linger, ageing, unique, inline_bytes, (gated, share, cache_rows))| {

@@ -9,8 +9,8 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
 use embed_batcher::{
-    Acquire, Batcher, Clock, DeviceGate, Drained, Executor, Fault, GateGuard, Job, ManualClock, Owner,
-    Pending, RequestOptions, Worker,
+    Acquire, Batcher, Clock, DeviceGate, Drained, Executor, Fault, GateGuard, Job, ManualClock,
+    Owner, Pending, RequestOptions, Worker,
 };
 use embed_core::BoxFuture;
 
@@ -67,6 +67,10 @@ impl std::fmt::Debug for World {
 
 impl World {
     /// A batcher with these settings, and a fault if one is given.
+    ///
+    /// # Panics
+    ///
+    /// If the settings are not valid.
     pub fn new(setup: &Setup, fault: Option<Fault>) -> Self {
         let clock = ManualClock::new();
         let backend = ScriptedBackend::default();
@@ -138,17 +142,21 @@ impl World {
     pub fn apply(&mut self, op: &Op) {
         match op {
             Op::Submit { texts, class, options, deadline, outcome } => {
-                let mut request = RequestOptions::default();
-                request.class = *class;
-                request.deadline =
-                    deadline.map(|ms| self.clock.now() + Duration::from_millis(u64::from(ms)));
+                let deadline = deadline.map(|ms| Duration::from_millis(u64::from(ms)));
+                let deadline = deadline.map(|after| self.clock.now() + after);
+                let request = RequestOptions { class: *class, deadline };
                 let texts = texts.iter().map(|text| self.name(*text)).collect();
                 self.count("submit");
                 self.submit(texts, *options, request, *outcome);
             }
             Op::SubmitPanickingCost => {
                 self.count("cost panics");
-                self.submit(vec![PANICKING.to_owned()], 0, RequestOptions::default(), Outcome::Rows);
+                self.submit(
+                    vec![PANICKING.to_owned()],
+                    0,
+                    RequestOptions::default(),
+                    Outcome::Rows,
+                );
             }
             Op::Cancel(which) => self.cancel(usize::from(*which)),
             Op::Advance(ms) => self.advance(Duration::from_millis(u64::from(*ms))),
@@ -358,9 +366,8 @@ impl World {
     }
 
     fn take_handed(&mut self) {
-        let handed = std::mem::take(
-            &mut *self.parked.0.lock().unwrap_or_else(PoisonError::into_inner),
-        );
+        let handed =
+            std::mem::take(&mut *self.parked.0.lock().unwrap_or_else(PoisonError::into_inner));
         for job in handed {
             self.trace.calls.push(None);
             let batch = self.trace.calls.len() - 1;

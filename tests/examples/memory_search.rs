@@ -45,12 +45,20 @@ async fn main() -> Result<(), Box<dyn Error>> {
     sizes.print("indexing");
 
     let alone = search_all(&memory, &index, &notes).await?;
-    println!("{SEARCHES} searches at once, {ROUNDS} rounds, nothing else to do: {}", latencies(alone));
+    println!(
+        "{SEARCHES} searches at once, {ROUNDS} rounds, nothing else to do: {}",
+        latencies(alone)
+    );
     sizes.print("searching");
 
     let job = tokio::spawn({
         let (memory, notes) = (memory.clone(), Arc::clone(&notes));
-        async move { self::index(&memory, &notes).await.map(|(_, took)| took).map_err(|error| error.to_string()) }
+        async move {
+            self::index(&memory, &notes)
+                .await
+                .map(|(_, took)| took)
+                .map_err(|error| error.to_string())
+        }
     });
     let beside = search_all(&memory, &index, &notes).await?;
     let done = job.is_finished();
@@ -66,7 +74,8 @@ async fn main() -> Result<(), Box<dyn Error>> {
 }
 
 fn note(number: usize) -> String {
-    let topics = ["the rent", "the allotment", "a birthday", "the bicycle", "chess", "the tax return"];
+    let topics =
+        ["the rent", "the allotment", "a birthday", "the bicycle", "chess", "the tax return"];
     let topic = topics[number % topics.len()];
     format!("Note {number}: remember what Ada said about {topic}, and write it down before Friday.")
 }
@@ -103,8 +112,9 @@ async fn search_all(
                     let query = memory.embed(notes[wanted].as_str()).await?;
                     let took = started.elapsed();
                     // Searching itself is looking at rows, a few of them here.
-                    let near = (wanted..NOTES.min(wanted + 100))
-                        .max_by(|left, right| score(&query, &index[*left]).total_cmp(&score(&query, &index[*right])));
+                    let near = (wanted..NOTES.min(wanted + 100)).max_by(|left, right| {
+                        score(&query, &index[*left]).total_cmp(&score(&query, &index[*right]))
+                    });
                     assert_eq!(near, Some(wanted), "a note is nearest to itself");
                     Ok::<_, embed_batcher::Error<embed_core::Error>>(took)
                 })

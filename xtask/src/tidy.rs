@@ -24,7 +24,10 @@ const EDGES: &[(&str, &[&str])] = &[
     ("embed-batcher-simulation", &["embed-batcher", "embed-core"]),
     ("embed-cli", &["embed-core", "embed-files", "embed-model2vec"]),
     ("embed-tests", &["embed-batcher", "embed-core", "embed-files", "embed-model2vec"]),
-    ("xtask", &["embed-batcher-simulation", "embed-core", "embed-default-model", "embed-model2vec"]),
+    (
+        "xtask",
+        &["embed-batcher-simulation", "embed-core", "embed-default-model", "embed-model2vec"],
+    ),
 ];
 
 /// Licenses of dependencies: permissive ones.

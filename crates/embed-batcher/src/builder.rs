@@ -95,12 +95,11 @@ impl<B: Backend> Builder<B> {
     /// tokio runtime here.
     pub fn pair(self) -> Result<(Batcher<B>, Worker<B>), ConfigError> {
         self.config.validate()?;
-        let executor = match self.executor {
-            Some(executor) => executor,
-            None => {
-                let runtime = Handle::try_current().map_err(|_| ConfigError::NoRuntime)?;
-                Arc::new(BlockingPool::new(runtime))
-            }
+        let executor = if let Some(executor) = self.executor {
+            executor
+        } else {
+            let runtime = Handle::try_current().map_err(|_| ConfigError::NoRuntime)?;
+            Arc::new(BlockingPool::new(runtime))
         };
         let (sender, receiver) = mpsc::unbounded_channel();
         let shared = Arc::new(Shared {

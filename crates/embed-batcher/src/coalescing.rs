@@ -59,7 +59,7 @@ impl std::fmt::Debug for GatedEmbedder {
             .field("model_id", &self.model_id())
             .field("gate", &self.gate)
             .field("owner", &self.owner)
-            .finish()
+            .finish_non_exhaustive()
     }
 }
 

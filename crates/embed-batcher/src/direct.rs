@@ -186,7 +186,8 @@ mod tests {
     #[track_caller]
     fn check(tokens: &[usize], expected: &[Range<usize>]) {
         let config = BatchConfig { max_rows: 3, max_tokens: 10, ..BatchConfig::default() };
-        let costs: Vec<Cost> = tokens.iter().map(|&tokens| Cost { tokens, bytes: tokens }).collect();
+        let costs: Vec<Cost> =
+            tokens.iter().map(|&tokens| Cost { tokens, bytes: tokens }).collect();
         assert_eq!(pieces(&costs, &config), expected);
     }
 

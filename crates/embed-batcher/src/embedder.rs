@@ -73,7 +73,11 @@ impl Backend for EmbedderBackend {
         Cost { tokens: (self.bound)(text, options), bytes: text.len() }
     }
 
-    fn run(&self, texts: &[&str], options: &EncodeOptions) -> Result<Vec<EmbeddedRow>, Self::Error> {
+    fn run(
+        &self,
+        texts: &[&str],
+        options: &EncodeOptions,
+    ) -> Result<Vec<EmbeddedRow>, Self::Error> {
         let dim = self.embedder.output_dim(options)?;
         let inputs: Vec<Input<'_>> = texts.iter().map(|text| Input::Text(text)).collect();
         let mut values = vec![0.0; texts.len() * dim];

@@ -140,4 +140,3 @@ pub(crate) fn located<B: Backend>(
         Failure { error, .. } => error,
     }
 }
-

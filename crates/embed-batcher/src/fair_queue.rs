@@ -196,9 +196,9 @@ impl<G: Clone + Eq + Hash> FairQueue<G> {
                 // Aged ones first, by age.
                 return Some(((0, Some(arrived), 0, false), id, *group_id));
             }
-            let ranks = group.ranks.iter().enumerate();
+            let mut ranks = group.ranks.iter().enumerate();
             let (class, (tag, served, id)) =
-                ranks.filter_map(|(class, ranks)| Some((class, *ranks.first()?))).next()?;
+                ranks.find_map(|(class, ranks)| Some((class, *ranks.first()?)))?;
             Some(((1 + class, None, tag, served), id, *group_id))
         });
         next.min().map(|(.., group_id)| group_id)
@@ -215,11 +215,11 @@ impl<G: Clone + Eq + Hash> FairQueue<G> {
         if let Some((_, id)) = self.aged(group, now) {
             return Some(id);
         }
-        let firsts = group.ranks.iter().zip(ceilings.0);
-        firsts
-            .filter_map(|(ranks, ceiling)| ranks.first().filter(|(tag, ..)| *tag <= ceiling))
-            .map(|(.., id)| *id)
-            .next()
+        let mut firsts = group.ranks.iter().zip(ceilings.0);
+        let within = |(ranks, ceiling): (&BTreeSet<Rank>, Tag)| {
+            ranks.first().filter(|(tag, ..)| *tag <= ceiling).map(|(.., id)| *id)
+        };
+        firsts.find_map(within)
     }
 
     /// Whether anything of `group` waits.

@@ -6,7 +6,10 @@
 /// One deliberate fault, named after the invariant that it breaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(not(feature = "faults"), expect(unreachable_pub, reason = "public with the feature"))]
-#[allow(missing_docs, reason = "the variants are described as a whole, and each stands at its place in the code")]
+#[allow(
+    missing_docs,
+    reason = "the variants are described as a whole, and each stands at its place in the code"
+)]
 pub enum Fault {
     I1LosesTheLastAnswer,
     I2RotatesRows,

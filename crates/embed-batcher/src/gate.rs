@@ -153,10 +153,7 @@ impl DeviceGate {
 
     /// A free gate that reports every hold as [`Observation::GateHeld`] when it ends.
     pub fn observed(clock: Arc<dyn Clock>, observer: Arc<dyn Observer>) -> Self {
-        Self {
-            state: Arc::default(),
-            observed: Some(Arc::new(Observed { clock, observer })),
-        }
+        Self { state: Arc::default(), observed: Some(Arc::new(Observed { clock, observer })) }
     }
 
     /// Goes in if nobody excludes `owner` and nobody waits.

@@ -13,9 +13,9 @@ use tokio::sync::{mpsc, oneshot};
 use crate::assembly::Assembly;
 use crate::backend::{Backend, Cost};
 use crate::config::RequestOptions;
+use crate::content::Content;
 use crate::direct::DirectArray;
 use crate::error::Error;
-use crate::content::Content;
 use crate::execution::{guarded, located, run, run_distinct};
 use crate::fair_queue::RequestId;
 use crate::fault::Fault;
@@ -75,6 +75,7 @@ impl<B: Backend> Batcher<B> {
     /// # Errors
     ///
     /// Every variant of [`Error`].
+    #[expect(clippy::missing_panics_doc, reason = "one item gives one row")]
     pub async fn embed_with<T: IntoItem<B::Item>>(
         &self,
         item: T,
@@ -139,8 +140,8 @@ impl<B: Backend> Batcher<B> {
         let items: Few<T> = items.into_iter().collect();
         if self.shared.cache.is_some() {
             let items: Few<Arc<B::Item>> = items.into_iter().map(Into::into).collect();
-            let (rows, items) = self.look_up(items, options);
-            return self.submit_rest(items, Assembly::partial(rows), options, request);
+            let (assembly, items) = self.look_up(items, options);
+            return self.submit_rest(items, assembly, options, request);
         }
         let assembly = Assembly::empty(items.len());
         self.submit_rest(items, assembly, options, request)
@@ -169,7 +170,7 @@ impl<B: Backend> Batcher<B> {
     pub fn deadline_in(&self, after: Duration) -> Instant {
         let now = self.shared.clock.now();
         // A deadline beyond what an instant can say is as good as a century away.
-        now.checked_add(after).unwrap_or(now + Duration::from_secs(100 * 365 * 86_400))
+        now.checked_add(after).unwrap_or(now + Duration::from_hours(100 * 365 * 24))
     }
 
     /// The backend.
@@ -186,21 +187,27 @@ impl<B: Backend> Batcher<B> {
         &self,
         items: Few<Arc<B::Item>>,
         options: &B::Options,
-    ) -> (Few<Option<B::Row>>, Few<Arc<B::Item>>) {
-        let Some(cache) = &self.shared.cache else { return (Few::new(), items) };
+    ) -> (Assembly<B>, Few<Arc<B::Item>>) {
+        let Some(cache) = &self.shared.cache else {
+            return (Assembly::empty(items.len()), items);
+        };
         let contents: Few<Content<B>> =
             items.iter().map(|item| self.shared.content(options, item)).collect();
         let rows: Few<Option<B::Row>> = {
             let mut cache = cache.lock();
             contents.iter().map(|content| cache.get(content).cloned()).collect()
         };
-        let rest: Few<_> =
-            items.into_iter().zip(&rows).filter(|(_, row)| row.is_none()).map(|(item, _)| item).collect();
+        let rest: Few<_> = items
+            .into_iter()
+            .zip(&rows)
+            .filter(|(_, row)| row.is_none())
+            .map(|(item, _)| item)
+            .collect();
         self.shared.observe(&Observation::CacheLookup {
             hits: rows.len() - rest.len(),
             misses: rest.len(),
         });
-        (rows, rest)
+        (Assembly::partial(rows), rest)
     }
 
     fn submit_rest<T: IntoItem<B::Item>>(
@@ -221,7 +228,8 @@ impl<B: Backend> Batcher<B> {
             if request.deadline.zip(now).is_some_and(|(deadline, now)| deadline <= now) {
                 return Err(Error::Expired);
             }
-            let amount = costs.iter().map(|cost| weight(*cost)).fold(Amount::default(), Amount::plus);
+            let amount =
+                costs.iter().map(|cost| weight(*cost)).fold(Amount::default(), Amount::plus);
             // A call that found the ledger open and got a slot ends before any drain does, because a
             // drain waits for all slots and then closes them.
             if self.fits_inline(amount)
@@ -251,7 +259,8 @@ impl<B: Backend> Batcher<B> {
         options: &B::Options,
     ) -> Result<Few<Cost>, Error<B::Error>> {
         let backend = &*self.shared.backend;
-        let costs = guarded(|| items.iter().map(|item| backend.cost(item.as_ref(), options)).collect());
+        let costs =
+            guarded(|| items.iter().map(|item| backend.cost(item.as_ref(), options)).collect());
         Ok(costs?)
     }
 

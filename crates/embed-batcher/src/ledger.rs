@@ -163,7 +163,7 @@ impl Ledger {
     /// How long `tokens` take at the present pace, between a millisecond and a minute.
     fn time_for(&self, tokens: usize) -> Duration {
         let nanos = self.pace.load(Ordering::Relaxed).saturating_mul(tokens as u64) / 1000;
-        Duration::from_nanos(nanos).clamp(Duration::from_millis(1), Duration::from_secs(60))
+        Duration::from_nanos(nanos).clamp(Duration::from_millis(1), Duration::from_mins(1))
     }
 }
 
@@ -220,7 +220,11 @@ mod tests {
         check(amount(0, 0, 999), amount(1, 0, 2), Some(("overloaded", Resource::Bytes)));
         check(amount(0, 0, 0), amount(5, 0, 0), Some(("too large", Resource::Texts)));
         check(amount(0, 0, 0), amount(1, 101, 0), Some(("too large", Resource::Tokens)));
-        check(amount(1, 1, 1), amount(1, usize::MAX, usize::MAX), Some(("too large", Resource::Tokens)));
+        check(
+            amount(1, 1, 1),
+            amount(1, usize::MAX, usize::MAX),
+            Some(("too large", Resource::Tokens)),
+        );
     }
 
     #[test]

@@ -37,11 +37,16 @@ pub(crate) struct Submission<B: Backend> {
     pub(crate) reply: oneshot::Sender<Answer<B>>,
 }
 
-/// A batch that came back.
-pub(crate) struct Finished<B: Backend> {
-    pub(crate) batch: BatchId,
+/// What a batch is about.
+pub(crate) struct BatchContent<B: Backend> {
+    pub(crate) id: BatchId,
     pub(crate) items: Vec<Arc<B::Item>>,
     pub(crate) options: B::Options,
+}
+
+/// A batch that came back.
+pub(crate) struct Finished<B: Backend> {
+    pub(crate) content: BatchContent<B>,
     pub(crate) results: Vec<ItemResult<B>>,
 }
 

@@ -381,7 +381,8 @@ impl<G: Clone + Eq + Hash, K: Clone + Eq + Hash> Planner<G, K> {
 
     fn form_batch(&mut self, now: Instant, actions: &mut Vec<Action>) {
         let Some(group) = self.queue.lead(now, |group| self.due(group, now)) else { return };
-        let max_rows = self.config.max_rows + usize::from(self.seeded.is(Fault::I3TakesOneRowTooMany));
+        let max_rows =
+            self.config.max_rows + usize::from(self.seeded.is(Fault::I3TakesOneRowTooMany));
         let due = |group: &Group<G>| self.due(group, now);
         let ceilings = self.queue.ceilings(self.config.max_tokens, due);
         let id = self.next_batch;
@@ -461,8 +462,7 @@ impl<G: Clone + Eq + Hash, K: Clone + Eq + Hash> Planner<G, K> {
     fn start(&mut self, id: EntryId, charge: Charge) -> Option<(Instant, Option<K>, Amount)> {
         let request = self.requests.get_mut(&id.request)?;
         request.running += 1;
-        let weight =
-            take(&mut self.queue, &mut self.waiting_contents, request, id, charge);
+        let weight = take(&mut self.queue, &mut self.waiting_contents, request, id, charge);
         // A running entry is found by its batch: its content is of no more use here.
         Some((request.arrived, request.entries[id.index].content.take(), weight))
     }

@@ -127,9 +127,7 @@ impl<B: Backend> Shared<B> {
     }
 }
 
-pub(crate) fn new_cache<B: Backend>(
-    rows: usize,
-) -> Option<Mutex<LruCache<Content<B>, B::Row>>> {
+pub(crate) fn new_cache<B: Backend>(rows: usize) -> Option<Mutex<LruCache<Content<B>, B::Row>>> {
     // Grown as it fills: a generous limit costs nothing.
     let limit = NonZeroUsize::new(rows)?;
     let mut cache = LruCache::unbounded();

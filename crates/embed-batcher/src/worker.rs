@@ -24,11 +24,9 @@ use crate::error::Error;
 use crate::execution::{Failure, located, run};
 use crate::fair_queue::RequestId;
 use crate::fault::Fault;
-use crate::message::{Answer, Drained, Finished, Message, Submission};
+use crate::message::{Answer, BatchContent, Drained, Finished, Message, Submission};
 use crate::observer::{Observation, Path};
-use crate::planner::{
-    Action, Arrival, Arriving, BatchId, Dispatch, EntryId, Event, Few, Planner, Verdict,
-};
+use crate::planner::{Action, Arrival, Arriving, Dispatch, EntryId, Event, Few, Planner, Verdict};
 use crate::shared::{Permit, Shared};
 use crate::sync::interleave;
 
@@ -196,7 +194,8 @@ impl<B: Backend> Worker<B> {
             deadline: request.deadline,
             entries: entries.collect(),
         };
-        self.requests.insert(id, Request { items, options, assembly, reply, sent, dispatched: None });
+        self.requests
+            .insert(id, Request { items, options, assembly, reply, sent, dispatched: None });
         self.step(Event::Arrived(arrival), Means::NONE);
     }
 
@@ -204,9 +203,8 @@ impl<B: Backend> Worker<B> {
         let mut progress = false;
         while let Poll::Ready(Some(finished)) = self.finished.poll_recv(context) {
             progress = true;
-            let means = Means { permit: None, finished: Some(finished) };
-            let batch = means.finished.as_ref().map_or(0, |finished| finished.batch);
-            self.step(Event::Finished(batch), means);
+            let batch = finished.content.id;
+            self.step(Event::Finished(batch), Means { permit: None, finished: Some(finished) });
         }
         progress
     }
@@ -262,7 +260,7 @@ impl<B: Backend> Worker<B> {
                 Action::Shared { texts } => self.shared.observe(&Observation::Shared { texts }),
                 Action::Dispatch(dispatch) => {
                     if let Some((permit, waited)) = means.permit.take() {
-                        self.dispatch(dispatch, permit, waited);
+                        self.dispatch(&dispatch, permit, waited);
                     }
                 }
                 Action::Deliver { rows } => {
@@ -270,12 +268,14 @@ impl<B: Backend> Worker<B> {
                         actions.extend(self.deliver(&rows, finished));
                     }
                 }
-                Action::Answer { request, verdict, queued } => self.answer(request, verdict, queued),
+                Action::Answer { request, verdict, queued } => {
+                    self.answer(request, verdict, queued);
+                }
             }
         }
     }
 
-    fn dispatch(&mut self, dispatch: Dispatch, permit: Permit, permit_waited: Duration) {
+    fn dispatch(&mut self, dispatch: &Dispatch, permit: Permit, permit_waited: Duration) {
         let now = self.now;
         for entry in dispatch.rows.iter().chain(&dispatch.riders) {
             if let Some(request) = self.requests.get_mut(&entry.request) {
@@ -301,7 +301,7 @@ impl<B: Backend> Worker<B> {
             shared: Arc::clone(&self.shared),
             report: self.report.clone(),
             permit: Some(permit),
-            content: Some((dispatch.batch, items, options)),
+            content: Some(BatchContent { id: dispatch.batch, items, options }),
             tokens: dispatch.tokens,
         };
         self.shared.executor.execute(Box::new(move || batch.run()));
@@ -309,8 +309,8 @@ impl<B: Backend> Worker<B> {
 
     /// Hands out the rows of a batch; the requests that failed with it are withdrawn.
     fn deliver(&mut self, rows: &[Few<EntryId>], finished: Finished<B>) -> Vec<Action> {
-        let Finished { items, options, mut results, .. } = finished;
-        self.shared.remember(&items, &options, &results);
+        let Finished { content, mut results } = finished;
+        self.shared.remember(&content.items, &content.options, &results);
         if self.shared.seeded.is(Fault::I8FailsTheBatchAfterAFailure) {
             let failed = results.iter().any(Result::is_err);
             if std::mem::replace(&mut self.failed_before, failed) {
@@ -390,9 +390,9 @@ impl<B: Backend> Worker<B> {
         self.permit = None;
         if let Some(deadline) = self.planner.drained_before() {
             let timer = self.timer.take().filter(|(armed, _)| *armed == deadline);
-            let (_, sleep) = self
-                .timer
-                .insert(timer.unwrap_or_else(|| (deadline, self.shared.clock.sleep_until(deadline))));
+            let (_, sleep) = self.timer.insert(
+                timer.unwrap_or_else(|| (deadline, self.shared.clock.sleep_until(deadline))),
+            );
             if sleep.as_mut().poll(context).is_pending() {
                 // Whoever is admitted and has not sent the message yet will, and that wakes this task.
                 if self.shared.ledger.queued().texts > 0 {
@@ -451,19 +451,19 @@ struct Batch<B: Backend> {
     shared: Arc<Shared<B>>,
     report: mpsc::UnboundedSender<Finished<B>>,
     permit: Option<Permit>,
-    content: Option<(BatchId, Vec<Arc<B::Item>>, B::Options)>,
+    content: Option<BatchContent<B>>,
     tokens: usize,
 }
 
 impl<B: Backend> Batch<B> {
     fn run(mut self) {
-        let Some((batch, items, options)) = self.content.take() else { return };
+        let Some(content) = self.content.take() else { return };
         if self.shared.seeded.is(Fault::I4RunsWithoutTheGate) {
             self.permit = None;
         }
         let started = self.shared.clock.now();
-        let views: Vec<&B::Item> = items.iter().map(|item| &**item).collect();
-        let results = run(&*self.shared.backend, &views, &options, self.shared.seeded);
+        let views: Vec<&B::Item> = content.items.iter().map(|item| &**item).collect();
+        let results = run(&*self.shared.backend, &views, &content.options, self.shared.seeded);
         let ran = self.shared.clock.now().saturating_duration_since(started);
         // Slot and gate are free before anybody is told: who acts on the answer finds them so.
         self.permit = None;
@@ -471,7 +471,7 @@ impl<B: Backend> Batch<B> {
         self.shared.observe_finished(&results, self.tokens, ran);
         interleave();
         // Without a worker there is nobody to tell.
-        let _ = self.report.send(Finished { batch, items, options, results });
+        let _ = self.report.send(Finished { content, results });
     }
 }
 
@@ -479,10 +479,10 @@ impl<B: Backend> Drop for Batch<B> {
     fn drop(&mut self) {
         self.permit = None;
         // Dropped without having run: the executor has ended.
-        if let Some((batch, items, options)) = self.content.take() {
+        if let Some(content) = self.content.take() {
             let failure = || Err(Failure { error: Error::Closed, alone: false });
-            let results = items.iter().map(|_| failure()).collect();
-            let _ = self.report.send(Finished { batch, items, options, results });
+            let results = content.items.iter().map(|_| failure()).collect();
+            let _ = self.report.send(Finished { content, results });
         }
     }
 }

@@ -115,7 +115,8 @@ fn arrays_share_by_tokens_and_not_by_items() {
     for _ in 0..10 {
         let batch = bench.run().expect("both wait");
         for entry in batch.rows {
-            served[usize::from(entry.request == light)] += if entry.request == heavy { 10 } else { 2 };
+            served[usize::from(entry.request == light)] +=
+                if entry.request == heavy { 10 } else { 2 };
         }
     }
     assert!(served[0].abs_diff(served[1]) <= 10, "{served:?}");

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use embed_batcher::{
-    Arrays, BatchConfig, Batcher, CoalescingEmbedder, DeviceGate, EmbedderBackend, Error, GatedEmbedder,
-    Occupancy, Owner,
+    Arrays, BatchConfig, Batcher, CoalescingEmbedder, DeviceGate, EmbedderBackend, Error,
+    GatedEmbedder, Occupancy, Owner,
 };
 use embed_core::{AsyncEmbedder, Embedder, EncodeOptions, Input, MaxLength, Overflow, RowInfo};
 
@@ -75,17 +75,20 @@ async fn rows_are_those_of_the_model_whichever_way_they_travel() {
     assert_eq!((embedder.dim(), embedder.model_id()), (3, "bytes"));
     let texts = texts();
     let views: Vec<&str> = texts.iter().map(String::as_str).collect();
-    for options in [
-        EncodeOptions::default(),
-        EncodeOptions::default().with_dims(NonZeroUsize::new(2)),
-    ] {
+    for options in
+        [EncodeOptions::default(), EncodeOptions::default().with_dims(NonZeroUsize::new(2))]
+    {
         let expected = model.embed_with(&views, &options);
         let expected = expected.expect("rows").as_slice().to_vec();
         for arrays in [Arrays::Queued, Arrays::Direct] {
             let embedder = embedder.clone().with_arrays(arrays);
             let rows = embedder.embed(texts.clone(), options.clone()).await.expect("rows");
-            assert_eq!((rows.dim(), rows.as_slice()), (options.dims.map_or(3, Into::into), &*expected));
-            let lone = embedder.embed(vec![texts[5].clone()], options.clone()).await.expect("a row");
+            assert_eq!(
+                (rows.dim(), rows.as_slice()),
+                (options.dims.map_or(3, Into::into), &*expected)
+            );
+            let lone =
+                embedder.embed(vec![texts[5].clone()], options.clone()).await.expect("a row");
             assert_eq!(lone.row(0), &expected[5 * rows.dim()..][..rows.dim()]);
         }
     }

@@ -1,7 +1,7 @@
 //! Arrays around the queue.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use embed_batcher::{
     DeviceGate, Error, Observation, Observer, Occupancy, Owner, RequestOptions, TokioClock,
@@ -64,7 +64,10 @@ async fn a_bad_item_of_an_array_is_named_by_its_place() {
     let array = ["a", "b", "c", "bad", "e"];
     let failed = batcher.embed_direct(array, &0, &RequestOptions::default()).await;
     assert_eq!(failed, Err(Error::Backend(Bad { position: 3 })));
-    assert_eq!(batcher.embed_direct(["a", "b"], &0, &RequestOptions::default()).await, Ok(vec![1, 1]));
+    assert_eq!(
+        batcher.embed_direct(["a", "b"], &0, &RequestOptions::default()).await,
+        Ok(vec![1, 1])
+    );
 }
 
 #[tokio::test(start_paused = true)]

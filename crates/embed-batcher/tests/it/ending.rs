@@ -85,7 +85,8 @@ async fn dropping_the_last_handle_wakes_whoever_waits() {
 
 #[test]
 fn a_runtime_that_shuts_down_wakes_whoever_waits() {
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_time().build().expect("threads");
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().enable_time().build().expect("threads");
     let (batcher, hand) = runtime.block_on(async { held(|_| {}) });
     let request = RequestOptions::default();
     let running = batcher.submit(["running"], &0, &request);

@@ -27,11 +27,14 @@ async fn equal_items_in_flight_compute_once() {
 async fn the_cache_keeps_so_many_rows_and_no_more() {
     for inline_bytes in [0, 4096] {
         let (batcher, hand) = held(|config| {
-            (config.inline_bytes, config.cache_rows, config.cache_item_bytes) = (inline_bytes, 2, 5);
+            (config.inline_bytes, config.cache_rows, config.cache_item_bytes) =
+                (inline_bytes, 2, 5);
         });
         hand.release_all();
         let request = RequestOptions::default();
-        let many = |texts: &'static [&'static str]| batcher.embed_many(texts.iter().copied(), &0, &request);
+        let many = |texts: &'static [&'static str]| {
+            batcher.embed_many(texts.iter().copied(), &0, &request)
+        };
         assert_eq!(many(&["a", "bc"]).await, Ok(vec![1, 2]));
         // One known, one new: the new one pushes out what was used least recently.
         assert_eq!(many(&["a", "def"]).await, Ok(vec![1, 3]));
