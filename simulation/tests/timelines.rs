@@ -56,8 +56,8 @@ fn batches(trace: &Trace) -> Vec<(u64, Vec<u32>)> {
 
 #[track_caller]
 fn check(setup: &Setup, ops: &[&[Op]], expected: &[(u64, Vec<u32>)]) {
-    let settle = vec![Op::Settle];
-    let ops = [&[&settle[..]], ops].concat().concat();
+    let settle: &[Op] = &[Op::Settle];
+    let ops = [&[settle], ops].concat().concat();
     assert_eq!(batches(&World::play(setup, &ops, None)), expected);
 }
 

@@ -47,12 +47,21 @@ const CHECKS: &[Check] = &[
         "model2vec with the default model alone",
         "clippy --locked --quiet -p embed-model2vec --no-default-features --features default-model -- -D warnings",
     ),
+    check(
+        "batcher with every feature",
+        "clippy --locked --quiet -p embed-batcher --all-features --all-targets -- -D warnings",
+    ),
+    check("batcher alone", "clippy --locked --quiet -p embed-batcher -- -D warnings"),
     Check {
         name: "documentation",
         cargo: "doc --workspace --no-deps --locked --quiet",
         rustdoc_flags: "-D warnings",
     },
     check("tests", "test --workspace --locked"),
+    check(
+        "interleavings",
+        "test --locked -p embed-batcher --features shuttle --test interleavings",
+    ),
 ];
 
 pub(crate) fn run(args: &Args) -> Result<bool> {

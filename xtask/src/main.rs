@@ -37,7 +37,7 @@ enum Task {
 fn main() -> ExitCode {
     let done = match Cli::parse().task {
         Task::Parity(args) => parity::run(&args),
-        Task::Soak(args) => soak::run(&args),
+        Task::Soak(args) => Ok(soak::run(&args)),
         Task::Ci(args) => ci::run(&args),
         Task::Tidy => tidy::run(),
     };

@@ -129,7 +129,9 @@ fn the_gate_excludes_and_forgets_nobody() {
                 })
             })
             .collect();
-        threads.into_iter().for_each(|thread| thread.join().expect("no panic"));
+        for thread in threads {
+            thread.join().expect("no panic");
+        }
         assert_eq!(gate.occupancy(), Occupancy { holders: 0, waiting: 0 });
     });
 }
@@ -192,7 +194,9 @@ fn callers_get_their_rows_whichever_way_they_go() {
                 })
             })
             .collect();
-        callers.into_iter().for_each(|caller| caller.join().expect("no panic"));
+        for caller in callers {
+            caller.join().expect("no panic");
+        }
         foreign.join().expect("no panic");
         assert_eq!(seen.load(Ordering::SeqCst), 3);
         drop(batcher);

@@ -1,6 +1,6 @@
 //! Many callers, few calls.
 
-use embed_batcher::{BatchConfig, RequestOptions};
+use embed_batcher::{Amount, BatchConfig, RequestOptions};
 
 use crate::held::{held, until_queued};
 
@@ -51,7 +51,7 @@ async fn four_in_five_of_five_hundred_cancel_and_the_next_five_hundred_succeed()
     }
     let stats = batcher.stats();
     assert_eq!((stats.admitted, stats.completed, stats.cancelled), (1000, 600, 400));
-    assert_eq!(stats.queued, Default::default());
+    assert_eq!(stats.queued, Amount::default());
 }
 
 #[tokio::test(flavor = "multi_thread")]

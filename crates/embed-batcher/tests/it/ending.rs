@@ -10,7 +10,7 @@ use embed_core::block_on;
 
 use crate::held::{builder, held, until_queued};
 
-const MINUTE: Duration = Duration::from_secs(60);
+const MINUTE: Duration = Duration::from_mins(1);
 
 /// Polls a drain once: from then on nothing is admitted.
 async fn begun<F: Future<Output = Drained>>(drain: F) -> Pin<Box<F>> {

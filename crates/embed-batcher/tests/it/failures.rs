@@ -1,8 +1,9 @@
 //! Errors, panics and refusals: typed, to those whom they concern, and without after-effects.
 
 use std::error::Error as _;
+use std::time::Duration;
 
-use embed_batcher::{Error, RequestOptions, Resource};
+use embed_batcher::{Amount, Error, RequestOptions, Resource};
 
 use crate::held::{Bad, held, until_queued};
 
@@ -60,7 +61,7 @@ async fn a_cost_function_that_panics_refuses_its_request() {
     ] {
         assert!(matches!(refused, Err(Error::Panicked { .. })), "{refused:?}");
     }
-    assert_eq!(batcher.stats().queued, Default::default());
+    assert_eq!(batcher.stats().queued, Amount::default());
     assert_eq!(batcher.stats().refused, 2);
     assert_eq!(batcher.embed("good").await, Ok(4));
 }
@@ -91,7 +92,7 @@ async fn a_full_queue_refuses_at_once_and_whole() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_request_that_is_late_already_is_refused() {
     let (batcher, hand) = held(|config| config.inline_bytes = 4096);
-    let late = RequestOptions::default().with_deadline(batcher.deadline_in(Default::default()));
+    let late = RequestOptions::default().with_deadline(batcher.deadline_in(Duration::ZERO));
     assert_eq!(batcher.embed_with("late", &0, &late).await, Err(Error::Expired));
     assert_eq!(batcher.embed_direct(["late"], &0, &late).await, Err(Error::Expired));
     assert_eq!(hand.calls(), Vec::<Vec<String>>::new());
