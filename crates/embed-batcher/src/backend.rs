@@ -10,7 +10,8 @@ use crate::Error;
 /// makes a backend of any [`embed_core::Embedder`].
 ///
 /// Every method is called under `catch_unwind`: a panic fails the request or the batch at hand with
-/// [`Error::Panicked`] and nothing else.
+/// [`Error::Panicked`] and nothing else. Comparing items and cloning rows happens outside of that, and
+/// must not panic.
 pub trait Backend: Send + Sync + 'static {
     /// What one row is made of, for example `str`. Equal items under equal options may share a row.
     type Item: ?Sized + Eq + Hash + Send + Sync + 'static;

@@ -32,7 +32,8 @@ pub struct BatchConfig {
     pub queue_tokens: usize,
     /// Bytes of items that may wait.
     pub queue_bytes: usize,
-    /// Requests of at most so many bytes run on the caller's own thread when nothing waits; zero means never.
+    /// Requests of at most so many bytes run on the caller's own thread when nothing waits; zero means
+    /// never. Only for backends that take microseconds for so little: the caller may be driving futures.
     pub inline_bytes: usize,
     /// Who has waited so long goes before everybody younger, whatever the class.
     pub ageing: Duration,
@@ -64,9 +65,10 @@ impl Default for BatchConfig {
 }
 
 impl BatchConfig {
-    /// The defaults for a backend on one device: a single call at a time.
+    /// The defaults for a backend on one device: a single call at a time, and none on the caller's thread,
+    /// which may drive futures and must not wait for a device.
     pub fn device() -> Self {
-        Self { slots: 1, ..Self::default() }
+        Self { slots: 1, inline_bytes: 0, ..Self::default() }
     }
 
     /// A fixed window: the first request of an idle period opens it, later ones join and never extend

@@ -240,12 +240,15 @@ impl<B: Backend> Batcher<B> {
                 drop(permit);
                 return Ok(Pending::ready(answer));
             }
-            // Converted before the admission: a conversion that panics must not leave anything behind.
+            // Converted and hashed before the admission: a caller's function that panics must not leave
+            // anything behind.
             let items: Few<Arc<B::Item>> = items.into_iter().map(Into::into).collect();
+            let shares = if self.shared.config.single_flight { &items[..] } else { &[] };
+            let contents = shares.iter().map(|item| self.shared.content(options, item)).collect();
             let queued = self.shared.ledger.admit(amount)?;
             let (texts, class, path) = (items.len(), request.class, Path::Queued);
             self.shared.observe(&Observation::Admitted { texts, class, path, queued });
-            Ok(self.enqueue(items, costs, assembly, options, request))
+            Ok(self.enqueue((items, costs, contents), assembly, options, request))
         });
         admitted.unwrap_or_else(|error| {
             self.refused(texts, &error);
@@ -341,8 +344,7 @@ impl<B: Backend> Batcher<B> {
 
     fn enqueue(
         &self,
-        mut items: Few<Arc<B::Item>>,
-        costs: Few<Cost>,
+        (mut items, costs, contents): (Few<Arc<B::Item>>, Few<Cost>, Few<Content<B>>),
         assembly: Assembly<B>,
         options: &B::Options,
         request: &RequestOptions,
@@ -358,6 +360,7 @@ impl<B: Backend> Batcher<B> {
             id,
             items,
             costs,
+            contents,
             options: options.clone(),
             request: *request,
             sent: self.shared.clock.now(),

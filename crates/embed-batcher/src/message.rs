@@ -8,6 +8,7 @@ use tokio::sync::oneshot;
 use crate::assembly::{Assembly, Rows};
 use crate::backend::{Backend, Cost};
 use crate::config::RequestOptions;
+use crate::content::Content;
 use crate::error::Error;
 use crate::execution::ItemResult;
 use crate::fair_queue::RequestId;
@@ -29,6 +30,8 @@ pub(crate) struct Submission<B: Backend> {
     pub(crate) id: RequestId,
     pub(crate) items: Few<Arc<B::Item>>,
     pub(crate) costs: Few<Cost>,
+    /// What makes each item equal to others; none of them where nothing is shared.
+    pub(crate) contents: Few<Content<B>>,
     pub(crate) options: B::Options,
     pub(crate) request: RequestOptions,
     /// When the caller sent it.

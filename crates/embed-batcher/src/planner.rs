@@ -451,9 +451,9 @@ impl<G: Clone + Eq + Hash, K: Clone + Eq + Hash> Planner<G, K> {
         Some((EntryId { request: id, index }, tokens))
     }
 
-    /// The waiting entries with this content, oldest request first.
-    fn equal_to(&self, content: &K) -> Few<EntryId> {
-        let mut equal = self.waiting_contents.get(content).cloned().unwrap_or_default();
+    /// Forgets the waiting entries with this content and returns them, oldest request first.
+    fn equal_to(&mut self, content: &K) -> Few<EntryId> {
+        let mut equal = self.waiting_contents.remove(content).unwrap_or_default();
         equal.sort_unstable_by_key(|entry| (entry.request, entry.index));
         equal
     }

@@ -179,12 +179,13 @@ impl<B: Backend> Worker<B> {
     }
 
     fn submit(&mut self, submission: Submission<B>) {
-        let Submission { id, items, costs, options, request, sent, assembly, reply } = submission;
-        let share = self.shared.config.single_flight;
-        let entries = items.iter().zip(&costs).map(|(item, cost)| Arriving {
+        let Submission { id, items, costs, contents, options, request, sent, assembly, reply } =
+            submission;
+        let mut contents = contents.into_iter();
+        let entries = costs.iter().map(|cost| Arriving {
             tokens: cost.tokens,
             bytes: cost.bytes,
-            content: share.then(|| self.shared.content(&options, item)),
+            content: contents.next(),
         });
         let arrival = Arrival {
             request: id,
