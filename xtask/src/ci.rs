@@ -57,6 +57,11 @@ const CHECKS: &[Check] = &[
         cargo: "doc --workspace --no-deps --locked --quiet",
         rustdoc_flags: "-D warnings",
     },
+    check("formatting of benchmarks", "fmt --manifest-path benches/batcher/Cargo.toml --check"),
+    check(
+        "benchmarks",
+        "check --locked --quiet --manifest-path benches/batcher/Cargo.toml --target-dir target/benches",
+    ),
     check("tests", "test --workspace --locked"),
     check(
         "interleavings",

@@ -39,8 +39,7 @@ impl Contender {
 
     /// `embed-batcher` with everything through the queue.
     pub fn queued(work: &Work) -> Self {
-        let config =
-            BatchConfig { slots: work.slots, inline_bytes: 0, ..BatchConfig::default() };
+        let config = BatchConfig { slots: work.slots, inline_bytes: 0, ..BatchConfig::default() };
         Self::ours("embed-batcher, always through the queue", work, config)
     }
 

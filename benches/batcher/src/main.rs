@@ -17,7 +17,8 @@ use work::Work;
 const ROUNDS: usize = 5;
 
 fn main() {
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_time().build().expect("threads");
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().enable_time().build().expect("threads");
     println!("workers: {}\n", runtime.metrics().num_workers());
     overhead(&runtime);
     arrivals(&runtime);
@@ -46,7 +47,8 @@ fn overhead(runtime: &tokio::runtime::Runtime) {
         }
         let direct = samples[0].clone();
         for (way, samples) in ways.iter().zip(&samples) {
-            let over: Vec<f64> = samples.iter().zip(&direct).map(|(way, direct)| way - direct).collect();
+            let over: Vec<f64> =
+                samples.iter().zip(&direct).map(|(way, direct)| way - direct).collect();
             println!(
                 "| {} | {} | {} | {} |",
                 work.name,
@@ -98,7 +100,9 @@ fn arrivals(runtime: &tokio::runtime::Runtime) {
 fn concurrent(runtime: &tokio::runtime::Runtime, work: &Work) {
     const CALLERS: usize = 1000;
     println!("## {CALLERS} concurrent callers, {}\n", work.name);
-    println!("| way | texts a second | p50 | p99 | texts a call |\n| --- | --- | --- | --- | --- |");
+    println!(
+        "| way | texts a second | p50 | p99 | texts a call |\n| --- | --- | --- | --- | --- |"
+    );
     let ways: Vec<Contender> = runtime.block_on(async {
         vec![
             Contender::direct(work),
@@ -149,7 +153,8 @@ fn record(columns: &mut Columns, texts: usize, took: Duration, latencies: Vec<f6
 /// A batcher that nobody uses.
 fn idle() {
     println!("## An idle process\n");
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_time().build().expect("threads");
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().enable_time().build().expect("threads");
     let work = Work::nothing();
     let batcher = runtime.block_on(async { Contender::batcher(&work) });
     runtime.block_on(batcher.embed("once".to_owned()));
@@ -158,5 +163,8 @@ fn idle() {
     std::thread::sleep(Duration::from_secs(5));
     // The sleep of this thread is one of them.
     let after = context_switches();
-    println!("voluntary context switches of all threads in 5 s: {} (one is the measuring thread's own sleep)", after - before);
+    println!(
+        "voluntary context switches of all threads in 5 s: {} (one is the measuring thread's own sleep)",
+        after - before
+    );
 }
