@@ -270,7 +270,7 @@ impl Checker<'_> {
     }
 
     fn aged(&self, entry: &Waiting) -> bool {
-        self.model.now.saturating_duration_since(entry.arrived) >= self.config.ageing
+        self.model.now.saturating_duration_since(entry.arrived) >= self.config.aging
     }
 
     /// The aged go before the younger.
@@ -435,7 +435,9 @@ impl Checker<'_> {
         }
         let [admitted, ends @ ..] = self.model.trace.account;
         self.require(Invariant::I1, admitted == ends.iter().sum::<u64>(), || {
-            format!("{admitted} texts admitted, {ends:?} completed, failed, cancelled, expired")
+            format!(
+                "{admitted} texts admitted, {ends:?} completed, failed, closed, cancelled, expired"
+            )
         });
     }
 
@@ -464,7 +466,17 @@ impl Checker<'_> {
                 });
             }
             Err(error) => {
-                let from_a_call = failed.iter().any(|call| *error == expected_error(call));
+                let from_a_call = failed.iter().any(|call| {
+                    // An item that failed alone is named by its place in the request.
+                    let places = request.texts.iter().enumerate();
+                    let alone = call.texts.len() == 1;
+                    let last = call.texts.len() - 1;
+                    let mut rows = places
+                        .filter(|(_, text)| alone && call.texts[0] == **text)
+                        .map(|(place, _)| place)
+                        .chain((!alone).then_some(last));
+                    rows.any(|row| *error == expected_error(call, row))
+                });
                 let shutdown = self.model.dropped || self.model.drain.is_some();
                 let justified = match error {
                     Error::Closed | Error::Draining => shutdown,
@@ -484,15 +496,15 @@ impl Checker<'_> {
     }
 }
 
-/// The error that every waiter of a failed call gets.
-fn expected_error(call: &Call) -> Error<ScriptError> {
+/// The error that every waiter of a failed call gets, whose last row is the one at fault.
+fn expected_error(call: &Call, row: usize) -> Error<ScriptError> {
     let expected = call.texts.len();
     match call.outcome {
         Outcome::Rows | Outcome::Fails => Error::Backend(ScriptError),
         Outcome::Panics => Error::Panicked { message: "as the script says".into() },
         Outcome::OneRowMissing => Error::RowCount { expected, received: expected - 1 },
         Outcome::OneRowMore => Error::RowCount { expected, received: expected + 1 },
-        Outcome::ShortRow => Error::RowWidth { row: expected - 1, expected: 3, received: 2 },
-        Outcome::NotANumber => Error::NotFinite { row: expected - 1, column: 1 },
+        Outcome::ShortRow => Error::RowWidth { row, expected: 3, received: 2 },
+        Outcome::NotANumber => Error::NotFinite { row, column: 1 },
     }
 }

@@ -91,7 +91,7 @@ impl Invariant {
             Self::I13 => "arrivals never move a window",
             Self::I14 => "a full budget dispatches at once, and a window that is not full is kept",
             Self::I15 => "no timer is armed when nothing needs one",
-            Self::I16 => "an entry past its ageing bound is chosen before any younger one",
+            Self::I16 => "an entry past its aging bound is chosen before any younger one",
             Self::I17 => {
                 "two backlogged requests of equal class stay within one batch and one entry"
             }

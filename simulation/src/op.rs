@@ -74,7 +74,7 @@ pub enum Op {
 enum Focus {
     Any,
     Window,
-    Ageing,
+    Aging,
     Fairness,
     Shutdown,
     Sharing,
@@ -84,7 +84,7 @@ enum Focus {
 fn focus(invariant: Invariant) -> Focus {
     match invariant {
         Invariant::I13 | Invariant::I14 => Focus::Window,
-        Invariant::I16 => Focus::Ageing,
+        Invariant::I16 => Focus::Aging,
         Invariant::I17 | Invariant::I19 => Focus::Fairness,
         Invariant::I20 | Invariant::I21 => Focus::Shutdown,
         Invariant::I9 => Focus::Sharing,
@@ -107,12 +107,12 @@ fn setup(focus: Focus) -> impl Strategy<Value = Setup> {
         Focus::Any | Focus::Shutdown | Focus::Clock => {
             prop_oneof![2 => Just(0_u64), 1 => Just(25)].boxed()
         }
-        Focus::Ageing | Focus::Fairness | Focus::Sharing => Just(0).boxed(),
+        Focus::Aging | Focus::Fairness | Focus::Sharing => Just(0).boxed(),
     };
-    let ageing =
+    let aging =
         if focus == Focus::Fairness { Just(1_000_000).boxed() } else { (30..90_u64).boxed() };
     let unique = match focus {
-        Focus::Ageing | Focus::Fairness => Just(true).boxed(),
+        Focus::Aging | Focus::Fairness => Just(true).boxed(),
         Focus::Sharing => Just(false).boxed(),
         _ => any::<bool>().boxed(),
     };
@@ -124,13 +124,13 @@ fn setup(focus: Focus) -> impl Strategy<Value = Setup> {
         Just(0).boxed()
     };
     let switches = (any::<bool>(), any::<bool>(), cache);
-    (budgets, queue, linger, ageing, unique, inline, switches).prop_map(
-        |(budgets, queue, linger, ageing, unique, inline_bytes, (gated, share, cache_rows))| {
+    (budgets, queue, linger, aging, unique, inline, switches).prop_map(
+        |(budgets, queue, linger, aging, unique, inline_bytes, (gated, share, cache_rows))| {
             let mut config = BatchConfig::default();
             (config.slots, config.max_rows, config.max_tokens) = budgets;
             (config.queue_texts, config.queue_tokens, config.queue_bytes) = queue;
             config.linger = Duration::from_millis(linger);
-            config.ageing = Duration::from_millis(ageing);
+            config.aging = Duration::from_millis(aging);
             config.inline_bytes = inline_bytes;
             // Without sharing, equal texts could not be told apart.
             config.single_flight = share || !unique;

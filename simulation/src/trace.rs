@@ -116,8 +116,8 @@ pub struct Trace {
     pub calls: Vec<Option<Call>>,
     /// What happened, and when.
     pub events: Vec<(Instant, Event)>,
-    /// Admitted, completed, failed, cancelled, expired, by the batcher's own account.
-    pub account: [u64; 5],
+    /// Admitted, completed, failed, closed, cancelled, expired, by the batcher's own account.
+    pub account: [u64; 6],
     /// How often what happened.
     pub counts: Counts,
 }

@@ -3,14 +3,14 @@
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
 use embed_batcher::{
-    Acquire, Batcher, Clock, DeviceGate, Drained, Executor, Fault, GateGuard, Job, ManualClock,
-    Owner, Pending, RequestOptions, Worker,
+    Acquire, Batcher, Clock, DeviceGate, Drained, Fault, GateGuard, Job, ManualClock,
+    ManualExecutor, Owner, Pending, RequestOptions, Worker,
 };
 use embed_core::BoxFuture;
 
@@ -20,16 +20,6 @@ use crate::trace::{Event, Moment, Request, Trace};
 
 /// Polls of one `settle` after which something wakes without end.
 const MOST_ROUNDS: usize = 500;
-
-/// Keeps jobs until the case says that they come back.
-#[derive(Clone, Default)]
-struct Parked(Arc<Mutex<Vec<Job>>>);
-
-impl Executor for Parked {
-    fn execute(&self, job: Job) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(job);
-    }
-}
 
 /// Remembers that somebody was woken.
 struct Flag(AtomicBool);
@@ -47,7 +37,7 @@ pub struct World {
     foreign: Owner,
     foreign_guard: Option<GateGuard>,
     foreign_wait: Option<Acquire>,
-    parked: Parked,
+    parked: ManualExecutor,
     /// Jobs that were handed over, with their calls.
     jobs: Vec<(usize, Job)>,
     batcher: Option<Batcher<ScriptedBackend>>,
@@ -74,7 +64,7 @@ impl World {
     pub fn new(setup: &Setup, fault: Option<Fault>) -> Self {
         let clock = ManualClock::new();
         let backend = ScriptedBackend::default();
-        let parked = Parked::default();
+        let parked = ManualExecutor::default();
         let mut builder = Batcher::builder(backend.clone())
             .config(setup.config.clone())
             .clock(clock.clone())
@@ -105,7 +95,7 @@ impl World {
                 requests: Vec::new(),
                 calls: Vec::new(),
                 events: Vec::new(),
-                account: [0; 5],
+                account: [0; 6],
                 counts: std::collections::BTreeMap::new(),
             },
         }
@@ -366,9 +356,7 @@ impl World {
     }
 
     fn take_handed(&mut self) {
-        let handed =
-            std::mem::take(&mut *self.parked.0.lock().unwrap_or_else(PoisonError::into_inner));
-        for job in handed {
+        for job in self.parked.take() {
             self.trace.calls.push(None);
             let batch = self.trace.calls.len() - 1;
             self.jobs.push((batch, job));
@@ -418,8 +406,14 @@ impl World {
         }
         if let Some(batcher) = &self.batcher {
             let stats = batcher.stats();
-            self.trace.account =
-                [stats.admitted, stats.completed, stats.failed, stats.cancelled, stats.expired];
+            self.trace.account = [
+                stats.admitted,
+                stats.completed,
+                stats.failed,
+                stats.closed,
+                stats.cancelled,
+                stats.expired,
+            ];
         }
         self.trace
     }

@@ -15,7 +15,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use embed_batcher::{
-    BatchConfig, Batcher, EmbeddedRow, EmbedderBackend, Observation, Observer, Path, RequestOptions,
+    BatchConfig, Batcher, EmbeddedRow, EmbedderBackend, Observation, Observer, RequestOptions,
+    Route,
 };
 use embed_core::EncodeOptions;
 use embed_model2vec::StaticModel;
@@ -31,7 +32,7 @@ type Memory = Batcher<EmbedderBackend>;
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
     let sizes = Arc::new(Sizes::default());
-    // A batch of 64 notes keeps two cores busy for a millisecond: so long may a query wait for it.
+    // 64 notes keep a core busy for a millisecond: so long may a query wait for a batch.
     let config = BatchConfig { max_rows: 64, ..BatchConfig::default() };
     let memory = Batcher::builder(EmbedderBackend::new(Arc::new(StaticModel::default_embedded())))
         .config(config)
@@ -39,7 +40,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         .spawn()?;
 
     let notes: Arc<[String]> = (0..NOTES).map(note).collect();
-    let (index, took) = index(&memory, &notes).await?;
+    let (index, took) = index_all(&memory, &notes).await?;
     let index = Arc::new(index);
     println!("indexed {NOTES} notes in {took:.2?}");
     sizes.print("indexing");
@@ -54,7 +55,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let job = tokio::spawn({
         let (memory, notes) = (memory.clone(), Arc::clone(&notes));
         async move {
-            self::index(&memory, &notes)
+            index_all(&memory, &notes)
                 .await
                 .map(|(_, took)| took)
                 .map_err(|error| error.to_string())
@@ -81,7 +82,7 @@ fn note(number: usize) -> String {
 }
 
 /// Embeds every note as bulk work, a few thousand a request.
-async fn index(
+async fn index_all(
     memory: &Memory,
     notes: &[String],
 ) -> Result<(Vec<EmbeddedRow>, Duration), Box<dyn Error>> {
@@ -142,11 +143,11 @@ struct Sizes(Mutex<BTreeMap<(&'static str, usize), usize>>);
 
 impl Observer for Sizes {
     fn observe(&self, observation: &Observation<'_>) {
-        if let Observation::BatchStarted { rows, path, .. } = observation {
-            let path = if *path == Path::Inline { "inline" } else { "queued" };
+        if let Observation::BatchStarted { rows, route, .. } = observation {
+            let route = if *route == Route::Inline { "inline" } else { "queued" };
             let mut sizes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
             // Sizes in powers of two, by their upper end.
-            *sizes.entry((path, rows.next_power_of_two())).or_default() += 1;
+            *sizes.entry((route, rows.next_power_of_two())).or_default() += 1;
         }
     }
 }
@@ -156,7 +157,7 @@ impl Sizes {
         let sizes = std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner));
         let sizes: Vec<String> = sizes
             .iter()
-            .map(|((path, rows), calls)| format!("{calls} {path} of up to {rows}"))
+            .map(|((route, rows), calls)| format!("{calls} {route} of up to {rows}"))
             .collect();
         println!("  calls while {what}: {}", sizes.join(", "));
     }

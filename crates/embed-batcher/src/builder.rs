@@ -66,15 +66,18 @@ impl<B: Backend> Builder<B> {
         Self { executor: Some(Arc::new(executor)), ..self }
     }
 
-    /// Behind this gate: it is taken once for each batch, as `owner`.
+    /// Behind this gate, which is taken once for each batch, as `owner`.
     ///
-    /// The backend must not take the same gate again.
+    /// An exclusive owner keeps batches from overlapping, whatever the number of slots. The backend must
+    /// not take the same gate again, and nobody may wait for this batcher while holding the gate as
+    /// another owner: both would wait without end.
     #[must_use]
     pub fn gate(self, gate: DeviceGate, owner: Owner) -> Self {
         Self { gate: Some((gate, owner)), ..self }
     }
 
-    /// Watched by this observer.
+    /// Watched by this observer. What happens at a gate is told by the gate: see
+    /// [`DeviceGate::observed`].
     #[must_use]
     pub fn observer(self, observer: Arc<dyn Observer>) -> Self {
         Self { observer: Some(observer), ..self }
@@ -104,6 +107,7 @@ impl<B: Backend> Builder<B> {
         let (sender, receiver) = mpsc::unbounded_channel();
         let shared = Arc::new(Shared {
             slots: Arc::new(Semaphore::new(self.config.slots)),
+            ended: Semaphore::new(0),
             ledger: Ledger::new(&self.config, self.seeded),
             cache: new_cache(self.config.cache_rows),
             backend: self.backend,
@@ -122,6 +126,8 @@ impl<B: Backend> Builder<B> {
     }
 
     /// The handle; its worker runs on the tokio runtime that is current here.
+    ///
+    /// The runtime needs its time enabled, for deadlines, windows and draining.
     ///
     /// # Errors
     ///

@@ -1,12 +1,11 @@
 //! Embedders that share a device: one that coalesces callers, and the direct one beside it.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use embed_core::{
-    AsyncEmbedder, BoxFuture, Embedder, Embeddings, EncodeOptions, Input, RowInfo, block_on,
-};
+use embed_core::{AsyncEmbedder, BoxFuture, Embedder, Embeddings, EncodeOptions, Input, RowInfo};
 
-use crate::config::RequestOptions;
+use crate::config::{Class, RequestOptions};
 use crate::embedder::{EmbeddedRow, EmbedderBackend};
 use crate::error::Error;
 use crate::gate::{DeviceGate, Owner};
@@ -48,7 +47,7 @@ impl Embedder for GatedEmbedder {
         out: &mut [f32],
         info: &mut [RowInfo],
     ) -> Result<(), embed_core::Error> {
-        let _guard = block_on(self.gate.acquire(&self.owner));
+        let _guard = self.gate.acquire_blocking(&self.owner);
         self.embedder.embed_into(inputs, options, out, info)
     }
 }
@@ -92,13 +91,14 @@ pub enum Arrays {
 pub struct CoalescingEmbedder {
     batcher: Batcher<EmbedderBackend>,
     arrays: Arrays,
-    request: RequestOptions,
+    class: Class,
+    timeout: Option<Duration>,
 }
 
 impl CoalescingEmbedder {
     /// Over `batcher`, with arrays in the queue.
     pub fn new(batcher: Batcher<EmbedderBackend>) -> Self {
-        Self { batcher, arrays: Arrays::default(), request: RequestOptions::default() }
+        Self { batcher, arrays: Arrays::default(), class: Class::default(), timeout: None }
     }
 
     /// The same with another way for arrays.
@@ -107,10 +107,16 @@ impl CoalescingEmbedder {
         Self { arrays, ..self }
     }
 
-    /// The same with other settings for every request.
+    /// The same with another class for every request.
     #[must_use]
-    pub fn with_request(self, request: RequestOptions) -> Self {
-        Self { request, ..self }
+    pub fn with_class(self, class: Class) -> Self {
+        Self { class, ..self }
+    }
+
+    /// The same with a deadline for every request, so long after it is made.
+    #[must_use]
+    pub fn with_timeout(self, timeout: Duration) -> Self {
+        Self { timeout: Some(timeout), ..self }
     }
 
     /// The batcher, for deadlines, draining and statistics.
@@ -119,7 +125,7 @@ impl CoalescingEmbedder {
     }
 
     /// The model itself, behind the batcher's gate where it has one: for callers who have a thread to
-    /// spend and a batch of their own.
+    /// spend and a batch of their own. Its calls take no slot, and no drain or statistic knows of them.
     pub fn direct(&self) -> Arc<dyn Embedder> {
         let embedder = Arc::clone(self.batcher.backend().embedder());
         match self.batcher.gate() {
@@ -140,11 +146,13 @@ impl CoalescingEmbedder {
         texts: Vec<String>,
         options: &EncodeOptions,
     ) -> Result<Vec<EmbeddedRow>, Error<embed_core::Error>> {
+        let deadline = self.timeout.map(|timeout| self.batcher.deadline_in(timeout));
+        let request = RequestOptions { class: self.class, deadline };
         match self.arrays {
             Arrays::Direct if texts.len() > 1 => {
-                self.batcher.embed_direct(texts, options, &self.request).await
+                self.batcher.embed_direct(texts, options, &request).await
             }
-            _ => self.batcher.embed_many(texts, options, &self.request).await,
+            _ => self.batcher.embed_many(texts, options, &request).await,
         }
     }
 }

@@ -36,7 +36,7 @@ pub struct BatchConfig {
     /// never. Only for backends that take microseconds for so little: the caller may be driving futures.
     pub inline_bytes: usize,
     /// Who has waited so long goes before everybody younger, whatever the class.
-    pub ageing: Duration,
+    pub aging: Duration,
     /// Whether equal items under equal options compute once while one of them is in flight.
     pub single_flight: bool,
     /// Rows that are kept for later requests, the least recently used going first; zero means none.
@@ -56,7 +56,7 @@ impl Default for BatchConfig {
             queue_tokens: 64 << 20,
             queue_bytes: 64 << 20,
             inline_bytes: 4096,
-            ageing: Duration::from_secs(5),
+            aging: Duration::from_secs(5),
             single_flight: true,
             cache_rows: 0,
             cache_item_bytes: 4096,

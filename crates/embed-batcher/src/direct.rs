@@ -6,24 +6,25 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::oneshot;
 
-use crate::assembly::Rows;
+use crate::assembly::Assembly;
 use crate::backend::{Backend, Cost};
 use crate::clock::before;
 use crate::config::{BatchConfig, RequestOptions};
 use crate::error::Error;
-use crate::execution::{located, run};
+use crate::execution::{Distinct, located, run};
 use crate::handle::weight;
 use crate::ledger::Amount;
 use crate::message::Answer;
-use crate::observer::{CloseCause, Observation, Path};
+use crate::observer::{Observation, Route};
 use crate::planner::Few;
 use crate::shared::{Permit, Shared};
 
 /// An array that was admitted.
 pub(crate) struct DirectArray<B: Backend> {
     shared: Arc<Shared<B>>,
-    items: Vec<Arc<B::Item>>,
+    items: Few<Arc<B::Item>>,
     costs: Few<Cost>,
+    assembly: Assembly<B>,
     options: B::Options,
     deadline: Option<Instant>,
     admitted: Instant,
@@ -33,8 +34,8 @@ impl<B: Backend> DirectArray<B> {
     /// Takes an array in, unless it could not even wait in an empty queue or nothing is taken any more.
     pub(crate) fn admit(
         shared: &Arc<Shared<B>>,
-        items: Vec<Arc<B::Item>>,
-        costs: Few<Cost>,
+        (items, costs): (Few<Arc<B::Item>>, Few<Cost>),
+        assembly: Assembly<B>,
         options: &B::Options,
         request: &RequestOptions,
     ) -> Result<Self, Error<B::Error>> {
@@ -48,28 +49,30 @@ impl<B: Backend> DirectArray<B> {
         shared.observe(&Observation::Admitted {
             texts: items.len(),
             class: request.class,
-            path: Path::Direct,
+            route: Route::Direct,
             queued: shared.ledger.queued(),
         });
         let shared = Arc::clone(shared);
         let (options, deadline) = (options.clone(), request.deadline);
-        Ok(Self { shared, items, costs, options, deadline, admitted })
+        Ok(Self { shared, items, costs, assembly, options, deadline, admitted })
     }
 
-    /// Waits for the permit and runs the array on the executor.
+    /// Waits for the permit and runs the array on the executor. The deadline answers in both stages, and
+    /// so does the end of the batcher.
     pub(crate) async fn embed(self) -> Answer<B> {
         if self.items.is_empty() {
-            return Ok(Rows::<B>::new());
+            return Ok(self.assembly.into_rows());
         }
         let (shared, deadline, texts) = (Arc::clone(&self.shared), self.deadline, self.items.len());
         // Counts the array as cancelled if the caller drops the future at any point from here on.
         let mut unanswered = Unanswered { shared: &shared, queued: texts, running: 0 };
-        let Some(permit) = before(&*shared.clock, deadline, shared.permit()).await else {
+        let permit = shared.until_ended(shared.permit());
+        let Some(permit) = before(&*shared.clock, deadline, permit).await else {
             unanswered.settle(&Observation::Expired { queued: texts, running: 0 });
             return Err(Error::Expired);
         };
-        let Some(permit) = permit else {
-            unanswered.settle(&Observation::Failed { texts });
+        let Some(permit) = permit.flatten() else {
+            unanswered.settle(&Observation::Closed { texts });
             return Err(Error::Closed);
         };
         (unanswered.queued, unanswered.running) = (0, texts);
@@ -77,17 +80,17 @@ impl<B: Backend> DirectArray<B> {
         let waited = shared.clock.now().saturating_duration_since(admitted);
         let (reply, answer) = oneshot::channel();
         shared.executor.execute(Box::new(move || self.run(reply, waited, permit)));
-        match before(&*shared.clock, deadline, answer).await {
+        match before(&*shared.clock, deadline, shared.until_ended(answer)).await {
             None => {
                 unanswered.settle(&Observation::Expired { queued: 0, running: texts });
                 Err(Error::Expired)
             }
-            // The job was dropped without having run: the executor has ended.
-            Some(Err(_)) => {
-                unanswered.settle(&Observation::Failed { texts });
+            // The batcher has ended, or the executor, which dropped the job.
+            Some(None | Some(Err(_))) => {
+                unanswered.settle(&Observation::Closed { texts });
                 Err(Error::Closed)
             }
-            Some(Ok(answer)) => {
+            Some(Some(Ok(answer))) => {
                 let took = shared.clock.now().saturating_duration_since(admitted);
                 unanswered.settle(&match &answer {
                     Ok(_) => Observation::Completed { texts, waited, took },
@@ -99,40 +102,45 @@ impl<B: Backend> DirectArray<B> {
     }
 
     /// Runs the pieces one after another; stops between two of them if nobody waits any more.
-    fn run(self, reply: oneshot::Sender<Answer<B>>, waited: Duration, permit: Permit) {
-        let pieces = pieces(&self.costs, &self.shared.config).into_iter();
-        let wanted = pieces.take_while(|_| !reply.is_closed());
-        let rows: Result<Vec<Rows<B>>, _> =
-            wanted.map(|piece| self.run_piece(piece, waited)).collect();
+    fn run(mut self, reply: oneshot::Sender<Answer<B>>, waited: Duration, mut permit: Permit) {
+        let mut waited = Some(waited);
+        let mut failed = None;
+        for piece in pieces(&self.costs, &self.shared.config) {
+            if reply.is_closed() || failed.is_some() {
+                break;
+            }
+            failed = self.run_piece(piece, waited.take().unwrap_or_default()).err();
+        }
+        // The gate is free before anybody is told, but not the slot: a drain that gets it ends the batcher,
+        // and the answer must be on its way then. The caller may have gone, with rows still missing.
+        permit.leave_gate();
+        let _ = reply.send(failed.map_or_else(|| Ok(self.assembly.into_rows()), Err));
         drop(permit);
-        // The caller may have gone meanwhile.
-        let _ = reply.send(rows.map(|rows| rows.into_iter().flatten().collect()));
     }
 
-    fn run_piece(&self, piece: Range<usize>, waited: Duration) -> Answer<B> {
-        let shared = &*self.shared;
+    fn run_piece(&mut self, piece: Range<usize>, waited: Duration) -> Result<(), Error<B::Error>> {
+        let shared = Arc::clone(&self.shared);
         let tokens = self.costs[piece.clone()].iter().map(|cost| cost.tokens).sum();
-        shared.observe(&Observation::BatchStarted {
-            rows: piece.len(),
-            texts: piece.len(),
-            tokens,
-            cause: CloseCause::Exhausted,
-            waited,
-            permit_waited: waited,
-            path: Path::Direct,
-        });
+        let items = &self.items[piece.clone()];
+        let views = items.iter().map(|item| &**item).collect();
+        let distinct = Distinct::of(views, shared.config.single_flight);
+        shared.observe_started(&distinct, piece.len(), tokens, waited, Route::Direct);
         let started = shared.clock.now();
-        let views: Vec<&B::Item> = self.items[piece.clone()].iter().map(|item| &**item).collect();
-        let results = run(&*shared.backend, &views, &self.options, shared.seeded);
+        let results = run(&*shared.backend, &distinct.items, &self.options, shared.seeded);
         let ran = shared.clock.now().saturating_duration_since(started);
         shared.observe_finished(&results, tokens, ran);
-        shared.remember(&self.items[piece.clone()], &self.options, &results);
-        piece
-            .zip(results)
-            .map(|(position, result)| {
-                result.map_err(|failure| located(&*shared.backend, failure, position))
-            })
-            .collect()
+        let results = distinct.spread(results);
+        shared.remember(items, &self.options, &results);
+        for (index, result) in piece.zip(results) {
+            match result {
+                Ok(row) => self.assembly.put(index, row),
+                Err(failure) => {
+                    let position = self.assembly.position(index);
+                    return Err(located(&*shared.backend, failure, position));
+                }
+            }
+        }
+        Ok(())
     }
 }
 

@@ -22,9 +22,9 @@ pub enum Error<E: std::error::Error + 'static> {
         received: usize,
     },
     /// The backend returned a row of the wrong width.
-    #[error("row {row} of the batch has {received} values, expected {expected}")]
+    #[error("row {row} has {received} values, expected {expected}")]
     RowWidth {
-        /// Position of the row in the batch.
+        /// Position of the row in its batch; of the item in the request, where it failed alone.
         row: usize,
         /// The width that was expected.
         expected: usize,
@@ -32,9 +32,9 @@ pub enum Error<E: std::error::Error + 'static> {
         received: usize,
     },
     /// The backend returned a value that is not a finite number.
-    #[error("row {row} of the batch is not finite in column {column}")]
+    #[error("row {row} is not finite in column {column}")]
     NotFinite {
-        /// Position of the row in the batch.
+        /// Position of the row in its batch; of the item in the request, where it failed alone.
         row: usize,
         /// Position of the value in the row.
         column: usize,

@@ -5,12 +5,14 @@
 
 use std::any::Any;
 use std::collections::HashMap;
+use std::hash::Hash;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use crate::backend::{Backend, RowFault};
 use crate::error::Error;
 use crate::fault::{Fault, Seeded};
+use crate::planner::Few;
 
 /// What became of one item.
 pub(crate) type ItemResult<B> = Result<<B as Backend>::Row, Failure<<B as Backend>::Error>>;
@@ -48,26 +50,36 @@ pub(crate) fn run<B: Backend>(
     results
 }
 
-/// Runs every distinct item once and gives one result for each item.
-pub(crate) fn run_distinct<B: Backend>(
-    backend: &B,
-    items: &[&B::Item],
-    options: &B::Options,
-    seeded: Seeded,
-) -> Vec<ItemResult<B>> {
-    let mut rows = HashMap::with_capacity(items.len());
-    let mut distinct = Vec::with_capacity(items.len());
-    let row_of: Vec<usize> = items
-        .iter()
-        .map(|item| {
-            *rows.entry(*item).or_insert_with(|| {
-                distinct.push(*item);
+/// The distinct ones among some items, and where each item is among them.
+pub(crate) struct Distinct<'a, I: ?Sized> {
+    pub(crate) items: Few<&'a I>,
+    /// `None` where all are taken as distinct.
+    places: Option<Vec<usize>>,
+}
+
+impl<'a, I: ?Sized + Eq + Hash> Distinct<'a, I> {
+    /// Looks for equal ones, if `shares` says that they may share.
+    pub(crate) fn of(items: Few<&'a I>, shares: bool) -> Self {
+        if !shares || items.len() < 2 {
+            return Self { items, places: None };
+        }
+        let mut known = HashMap::with_capacity(items.len());
+        let mut distinct = Few::new();
+        let place = |item: &'a I| {
+            *known.entry(item).or_insert_with(|| {
+                distinct.push(item);
                 distinct.len() - 1
             })
-        })
-        .collect();
-    let results = run(backend, &distinct, options, seeded);
-    row_of.into_iter().map(|row| results[row].clone()).collect()
+        };
+        let places: Vec<usize> = items.into_iter().map(place).collect();
+        Self { items: distinct, places: Some(places) }
+    }
+
+    /// One result for each of the items, from one for each distinct item.
+    pub(crate) fn spread<R: Clone>(&self, results: Vec<R>) -> Vec<R> {
+        let Some(places) = &self.places else { return results };
+        places.iter().map(|place| results[*place].clone()).collect()
+    }
 }
 
 fn run_once<B: Backend>(
@@ -127,16 +139,22 @@ fn message(payload: &(dyn Any + Send)) -> &str {
     text.or_else(|| payload.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message")
 }
 
-/// The error that a caller sees whose item `position` failed.
+/// The error that a caller sees whose item `position` failed: of an item that failed alone, whatever
+/// position it names is that of the caller.
 pub(crate) fn located<B: Backend>(
     backend: &B,
     failure: Failure<B::Error>,
     position: usize,
 ) -> Error<B::Error> {
-    match failure {
-        Failure { error: Error::Backend(error), alone: true } => {
+    match failure.error {
+        error if !failure.alone => error,
+        Error::Backend(error) => {
             Error::Backend(guarded(|| backend.relocate(error.clone(), position)).unwrap_or(error))
         }
-        Failure { error, .. } => error,
+        Error::RowWidth { expected, received, .. } => {
+            Error::RowWidth { row: position, expected, received }
+        }
+        Error::NotFinite { column, .. } => Error::NotFinite { row: position, column },
+        error => error,
     }
 }

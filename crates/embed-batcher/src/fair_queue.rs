@@ -10,7 +10,7 @@
 //! starve an array, because it moves the time from which newcomers start.
 //!
 //! Bulk requests have tags and a time of their own and go after all interactive ones. Whoever has
-//! waited for the ageing bound goes before everybody younger, in order of arrival.
+//! waited for the aging bound goes before everybody younger, in order of arrival.
 //!
 //! Items of one batch share their options, so requests stand in groups by options. The request that is
 //! next in the whole queue decides the group; the rest of the batch comes from that group, in the same
@@ -58,7 +58,7 @@ pub(crate) struct FairQueue<G> {
     /// For each class.
     time: [Tag; 2],
     count: [usize; 2],
-    ageing: Duration,
+    aging: Duration,
     seeded: Seeded,
 }
 
@@ -108,7 +108,7 @@ impl<G> Group<G> {
 pub(crate) struct Ceilings([Tag; 2]);
 
 impl<G: Clone + Eq + Hash> FairQueue<G> {
-    pub(crate) fn new(ageing: Duration, seeded: Seeded) -> Self {
+    pub(crate) fn new(aging: Duration, seeded: Seeded) -> Self {
         Self {
             members: FxHashMap::default(),
             groups: FxHashMap::default(),
@@ -116,7 +116,7 @@ impl<G: Clone + Eq + Hash> FairQueue<G> {
             next_group: 0,
             time: [0; 2],
             count: [0; 2],
-            ageing,
+            aging,
             seeded,
         }
     }
@@ -229,7 +229,7 @@ impl<G: Clone + Eq + Hash> FairQueue<G> {
 
     fn aged(&self, group: &Group<G>, now: Instant) -> Option<(Instant, RequestId)> {
         let oldest = *group.ages.first()?;
-        let aged = now.saturating_duration_since(oldest.0) >= self.ageing;
+        let aged = now.saturating_duration_since(oldest.0) >= self.aging;
         (aged && !self.seeded.is(Fault::I16IgnoresAge)).then_some(oldest)
     }
 

@@ -28,6 +28,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll, Waker};
 use std::time::Instant;
 
+use embed_core::block_on;
+
 use crate::clock::{Clock, before};
 use crate::observer::{Observation, Observer};
 use crate::sync::Mutex;
@@ -173,6 +175,11 @@ impl DeviceGate {
     /// The place in the line is taken by the first poll.
     pub fn acquire(&self, owner: &Owner) -> Acquire {
         Acquire { gate: self.clone(), owner: owner.clone(), ticket: None, asked: None }
+    }
+
+    /// Waits for its turn on a thread that may sleep: not on one that drives futures.
+    pub fn acquire_blocking(&self, owner: &Owner) -> GateGuard {
+        block_on(self.acquire(owner))
     }
 
     /// Waits for its turn, but not beyond `deadline`: `None` then, without a trace.

@@ -16,13 +16,13 @@ use crate::config::RequestOptions;
 use crate::content::Content;
 use crate::direct::DirectArray;
 use crate::error::Error;
-use crate::execution::{guarded, located, run, run_distinct};
+use crate::execution::{Distinct, guarded, located, run};
 use crate::fair_queue::RequestId;
 use crate::fault::Fault;
 use crate::gate::{DeviceGate, Owner};
 use crate::ledger::Amount;
 use crate::message::{Answer, Drained, Message, Submission};
-use crate::observer::{CloseCause, Observation, Path, Refusal};
+use crate::observer::{Observation, Refusal, Route};
 use crate::planner::Few;
 use crate::shared::Shared;
 use crate::stats::Stats;
@@ -114,11 +114,12 @@ impl<B: Backend> Batcher<B> {
         options: &B::Options,
         request: &RequestOptions,
     ) -> Result<Vec<B::Row>, Error<B::Error>> {
-        let items: Vec<Arc<B::Item>> = items.into_iter().map(Into::into).collect();
+        let items: Few<Arc<B::Item>> = items.into_iter().map(Into::into).collect();
+        let (assembly, items) = self.look_up(items, options);
         let texts = items.len();
-        let array = self
-            .costs(&items, options)
-            .and_then(|costs| DirectArray::admit(&self.shared, items, costs, options, request));
+        let array = self.costs(&items, options).and_then(|costs| {
+            DirectArray::admit(&self.shared, (items, costs), assembly, options, request)
+        });
         match array {
             Ok(array) => array.embed().await.map(Few::into_vec),
             Err(error) => {
@@ -154,6 +155,7 @@ impl<B: Backend> Batcher<B> {
     pub async fn drain(&self, deadline: Instant) -> Drained {
         self.shared.ledger.drain();
         let (done, drained) = oneshot::channel();
+        interleave();
         // A worker that is gone has answered everybody.
         if self.messages.send(Message::Drain { deadline, done }).is_err() {
             return Drained::default();
@@ -246,8 +248,8 @@ impl<B: Backend> Batcher<B> {
             let shares = if self.shared.config.single_flight { &items[..] } else { &[] };
             let contents = shares.iter().map(|item| self.shared.content(options, item)).collect();
             let queued = self.shared.ledger.admit(amount)?;
-            let (texts, class, path) = (items.len(), request.class, Path::Queued);
-            self.shared.observe(&Observation::Admitted { texts, class, path, queued });
+            let (texts, class, route) = (items.len(), request.class, Route::Queued);
+            self.shared.observe(&Observation::Admitted { texts, class, route, queued });
             Ok(self.enqueue((items, costs, contents), assembly, options, request))
         });
         admitted.unwrap_or_else(|error| {
@@ -298,23 +300,15 @@ impl<B: Backend> Batcher<B> {
     ) -> Answer<B> {
         let shared = &*self.shared;
         let texts = items.len();
-        let (class, path) = (request.class, Path::Inline);
+        let (class, route) = (request.class, Route::Inline);
         let started = shared.observed_now();
-        shared.observe(&Observation::Admitted { texts, class, path, queued: Amount::default() });
-        shared.observe(&Observation::BatchStarted {
-            rows: texts,
-            texts,
-            tokens,
-            cause: CloseCause::Exhausted,
-            waited: Duration::ZERO,
-            permit_waited: Duration::ZERO,
-            path,
-        });
+        shared.observe(&Observation::Admitted { texts, class, route, queued: Amount::default() });
         let results = {
-            let views: Few<&B::Item> = items.iter().map(AsRef::as_ref).collect();
-            let distinct = texts > 1 && shared.config.single_flight;
-            let run = if distinct { run_distinct } else { run };
-            run(&*shared.backend, &views, options, shared.seeded)
+            let views = items.iter().map(AsRef::as_ref).collect();
+            let distinct = Distinct::of(views, shared.config.single_flight);
+            shared.observe_started(&distinct, texts, tokens, Duration::ZERO, route);
+            let results = run(&*shared.backend, &distinct.items, options, shared.seeded);
+            distinct.spread(results)
         };
         let took = started.map_or(Duration::ZERO, |started| {
             shared.clock.now().saturating_duration_since(started)
@@ -371,7 +365,7 @@ impl<B: Backend> Batcher<B> {
         if let Err(refused) = self.messages.send(Message::Submit(submission)) {
             // The worker has just ended, and the ledger with it: there is nothing to release.
             if let Message::Submit(Submission { items, .. }) = refused.0 {
-                self.shared.observe(&Observation::Failed { texts: items.len() });
+                self.shared.observe(&Observation::Closed { texts: items.len() });
             }
             return Pending::ready(Err(Error::Closed));
         }

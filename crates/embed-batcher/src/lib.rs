@@ -57,7 +57,7 @@
 //!
 //! - A lone caller pays nothing: the call runs where it is made.
 //! - A batch is formed at the last moment. While a device is busy for ten seconds, what arrives gathers
-//!   and goes together, in the order of [fair queueing](BatchConfig::ageing).
+//!   and goes together, in the order of [fair queueing](BatchConfig::aging).
 //! - Every answer comes once: a row, an error, or, for a dropped future, nothing.
 //! - Dropping a future withdraws the request. Before dispatch its items never reach the backend; after,
 //!   the others of the batch are untouched.
@@ -119,13 +119,13 @@ pub use coalescing::{Arrays, CoalescingEmbedder, GatedEmbedder};
 pub use config::{BatchConfig, Class, ConfigError, RequestOptions};
 pub use embedder::{EmbeddedRow, EmbedderBackend};
 pub use error::{Error, Resource};
-pub use executor::{BlockingPool, Executor, Job};
+pub use executor::{BlockingPool, Executor, Job, ManualExecutor};
 #[cfg(feature = "faults")]
 pub use fault::Fault;
 pub use gate::{Acquire, DeviceGate, GateGuard, Occupancy, Owner};
 pub use handle::{Batcher, IntoItem, Pending};
 pub use ledger::Amount;
 pub use message::Drained;
-pub use observer::{CloseCause, Observation, Observer, Path, Refusal};
+pub use observer::{CloseCause, Observation, Observer, Refusal, Route};
 pub use stats::Stats;
 pub use worker::Worker;

@@ -18,14 +18,14 @@ pub trait Observer: Send + Sync {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Observation<'a> {
-    /// A request was taken.
+    /// A request was taken. Those that the cache answers whole are not told.
     Admitted {
         /// Its items that were not in the cache.
         texts: usize,
         /// How urgent it is.
         class: Class,
         /// Where it runs.
-        path: Path,
+        route: Route,
         /// What waits now, itself included.
         queued: Amount,
     },
@@ -48,10 +48,10 @@ pub enum Observation<'a> {
         cause: CloseCause,
         /// How long the oldest of it had waited.
         waited: Duration,
-        /// How long a slot and the gate were waited for.
+        /// How long a slot and the gate were waited for; zero for the later pieces of an array.
         permit_waited: Duration,
         /// Where it runs.
-        path: Path,
+        route: Route,
     },
     /// A batch came back.
     BatchFinished {
@@ -77,6 +77,11 @@ pub enum Observation<'a> {
     },
     /// A request got an error of the backend.
     Failed {
+        /// Its items.
+        texts: usize,
+    },
+    /// A request got no rows because the batcher, or what runs its batches, ended.
+    Closed {
         /// Its items.
         texts: usize,
     },
@@ -119,7 +124,7 @@ pub enum Observation<'a> {
 
 /// On which thread a request runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Path {
+pub enum Route {
     /// The caller's own: nothing waited.
     Inline,
     /// Through the queue, with whatever else waits.
@@ -130,6 +135,7 @@ pub enum Path {
 
 /// Why a request was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Refusal {
     /// No room at the moment.
     Overloaded,
@@ -145,6 +151,7 @@ pub enum Refusal {
 
 /// Why a batch was not larger.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum CloseCause {
     /// Nothing else waited.
     Exhausted,

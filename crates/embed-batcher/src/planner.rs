@@ -176,7 +176,7 @@ pub(crate) struct Planner<G, K> {
 impl<G: Clone + Eq + Hash, K: Clone + Eq + Hash> Planner<G, K> {
     pub(crate) fn new(config: BatchConfig, seeded: Seeded) -> Self {
         Self {
-            queue: FairQueue::new(config.ageing, seeded),
+            queue: FairQueue::new(config.aging, seeded),
             config,
             seeded,
             now: None,
@@ -336,7 +336,7 @@ impl<G: Clone + Eq + Hash, K: Clone + Eq + Hash> Planner<G, K> {
             self.deadlines.remove(&(deadline, id));
         }
         if self.seeded.is(Fault::I15LeavesATimerBehind) && request.waiting > 0 {
-            self.left_behind = self.now.and_then(|now| now.checked_add(self.config.ageing));
+            self.left_behind = self.now.and_then(|now| now.checked_add(self.config.aging));
         }
         let queued = request.waiting;
         let mut released = Amount::default();

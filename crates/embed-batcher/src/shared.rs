@@ -1,9 +1,12 @@
 //! What the handles, the worker and the batches of one batcher have in common.
 
+use std::future::poll_fn;
 use std::hash::RandomState;
 use std::num::NonZeroUsize;
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
+use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use lru::LruCache;
@@ -14,12 +17,12 @@ use crate::clock::Clock;
 use crate::config::BatchConfig;
 use crate::content::Content;
 use crate::error::Error;
-use crate::execution::{Failure, ItemResult, guarded};
+use crate::execution::{Distinct, Failure, ItemResult, guarded};
 use crate::executor::Executor;
 use crate::fault::Seeded;
 use crate::gate::{DeviceGate, GateGuard, Owner};
 use crate::ledger::Ledger;
-use crate::observer::{Observation, Observer};
+use crate::observer::{CloseCause, Observation, Observer, Route};
 use crate::stats::Counters;
 use crate::sync::{Mutex, interleave};
 
@@ -30,6 +33,8 @@ pub(crate) struct Shared<B: Backend> {
     pub(crate) executor: Arc<dyn Executor>,
     pub(crate) gate: Option<(DeviceGate, Owner)>,
     pub(crate) slots: Arc<Semaphore>,
+    /// Has no permits; closed when the batcher ends, which wakes whoever waits outside the queue.
+    pub(crate) ended: Semaphore,
     pub(crate) ledger: Ledger,
     pub(crate) counters: Counters,
     pub(crate) observer: Option<Arc<dyn Observer>>,
@@ -43,8 +48,15 @@ pub(crate) struct Shared<B: Backend> {
 #[derive(Debug)]
 pub(crate) struct Permit {
     // In this order: whoever gets the slot next finds the gate free.
-    _gate: Option<GateGuard>,
+    gate: Option<GateGuard>,
     _slot: OwnedSemaphorePermit,
+}
+
+impl Permit {
+    /// Gives the gate back, and keeps the slot.
+    pub(crate) fn leave_gate(&mut self) {
+        self.gate = None;
+    }
 }
 
 impl<B: Backend> Shared<B> {
@@ -56,7 +68,7 @@ impl<B: Backend> Shared<B> {
             Some((gate, owner)) => Some(gate.try_acquire(owner)?),
             None => None,
         };
-        Some(Permit { _gate: gate, _slot: slot })
+        Some(Permit { gate, _slot: slot })
     }
 
     /// A permit, in turn; `None` when the batcher ends. Dropping the future gives the place up.
@@ -64,13 +76,25 @@ impl<B: Backend> Shared<B> {
         let slots = Arc::clone(&self.slots);
         let gate = self.gate.clone();
         async move {
+            interleave();
             let slot = slots.acquire_owned().await.ok()?;
             let gate = match gate {
                 Some((gate, owner)) => Some(gate.acquire(&owner).await),
                 None => None,
             };
-            Some(Permit { _gate: gate, _slot: slot })
+            Some(Permit { gate, _slot: slot })
         }
+    }
+
+    /// The output of `future`, or `None` if the batcher ends first.
+    pub(crate) async fn until_ended<T>(&self, future: impl Future<Output = T>) -> Option<T> {
+        let mut future = pin!(future);
+        let mut ended = pin!(self.ended.acquire());
+        poll_fn(|context| match future.as_mut().poll(context) {
+            Poll::Ready(output) => Poll::Ready(Some(output)),
+            Poll::Pending => ended.as_mut().poll(context).map(|_| None),
+        })
+        .await
     }
 
     /// Counts, and tells the observer. A panic in it is its own affair.
@@ -84,6 +108,30 @@ impl<B: Backend> Shared<B> {
     /// The time, where somebody wants to know it; asking costs more than the rest of an inline call.
     pub(crate) fn observed_now(&self) -> Option<Instant> {
         self.observer.as_ref().map(|_| self.clock.now())
+    }
+
+    /// Reports a call that goes to the backend without having been in the queue.
+    pub(crate) fn observe_started(
+        &self,
+        distinct: &Distinct<'_, B::Item>,
+        texts: usize,
+        tokens: usize,
+        waited: Duration,
+        route: Route,
+    ) {
+        let rows = distinct.items.len();
+        self.observe(&Observation::BatchStarted {
+            rows,
+            texts,
+            tokens,
+            cause: CloseCause::Exhausted,
+            waited,
+            permit_waited: waited,
+            route,
+        });
+        if rows < texts {
+            self.observe(&Observation::Shared { texts: texts - rows });
+        }
     }
 
     /// Reports a batch that came back.

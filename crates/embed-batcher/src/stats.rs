@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::ledger::Amount;
-use crate::observer::{Observation, Path};
+use crate::observer::{Observation, Route};
 
 /// Counts of one batcher: totals since its start, and what waits and runs now.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -19,10 +19,12 @@ pub struct Stats {
     pub inline: u64,
     /// Requests refused.
     pub refused: u64,
-    /// Items answered with a row.
+    /// Items answered with a computed row.
     pub completed: u64,
     /// Items answered with an error of the backend.
     pub failed: u64,
+    /// Items that got no answer but that the batcher had ended.
+    pub closed: u64,
     /// Items whose caller went away.
     pub cancelled: u64,
     /// Items whose deadline passed.
@@ -46,6 +48,7 @@ pub(crate) struct Counters {
     refused: AtomicU64,
     completed: AtomicU64,
     failed: AtomicU64,
+    closed: AtomicU64,
     cancelled: AtomicU64,
     expired: AtomicU64,
     batches: AtomicU64,
@@ -64,9 +67,9 @@ fn add(counter: &AtomicU64, by: usize) {
 impl Counters {
     pub(crate) fn count(&self, observation: &Observation<'_>) {
         match *observation {
-            Observation::Admitted { texts, path, .. } => {
+            Observation::Admitted { texts, route, .. } => {
                 add(&self.admitted, texts);
-                if path == Path::Inline {
+                if route == Route::Inline {
                     add(&self.inline, texts);
                 }
             }
@@ -81,6 +84,7 @@ impl Counters {
             }
             Observation::Completed { texts, .. } => add(&self.completed, texts),
             Observation::Failed { texts } => add(&self.failed, texts),
+            Observation::Closed { texts } => add(&self.closed, texts),
             Observation::Cancelled { queued, running } => add(&self.cancelled, queued + running),
             Observation::Expired { queued, running } => add(&self.expired, queued + running),
             Observation::Shared { texts } => add(&self.shared, texts),
@@ -101,6 +105,7 @@ impl Counters {
             refused: read(&self.refused),
             completed: read(&self.completed),
             failed: read(&self.failed),
+            closed: read(&self.closed),
             cancelled: read(&self.cancelled),
             expired: read(&self.expired),
             batches,

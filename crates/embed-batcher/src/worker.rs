@@ -21,11 +21,11 @@ use crate::assembly::Assembly;
 use crate::backend::Backend;
 use crate::content::Content;
 use crate::error::Error;
-use crate::execution::{Failure, located, run};
+use crate::execution::{Failure, ItemResult, located, run};
 use crate::fair_queue::RequestId;
 use crate::fault::Fault;
 use crate::message::{Answer, BatchContent, Drained, Finished, Message, Submission};
-use crate::observer::{Observation, Path};
+use crate::observer::{Observation, Route};
 use crate::planner::{Action, Arrival, Arriving, Dispatch, EntryId, Event, Few, Planner, Verdict};
 use crate::shared::{Permit, Shared};
 use crate::sync::interleave;
@@ -296,7 +296,7 @@ impl<B: Backend> Worker<B> {
             cause: dispatch.cause,
             waited: now.saturating_duration_since(dispatch.oldest),
             permit_waited,
-            path: Path::Queued,
+            route: Route::Queued,
         });
         let batch = Batch {
             shared: Arc::clone(&self.shared),
@@ -357,7 +357,12 @@ impl<B: Backend> Worker<B> {
     fn fail(&mut self, entry: EntryId, failure: Failure<B::Error>) -> Vec<Action> {
         let Some(request) = self.requests.remove(&entry.request) else { return Vec::new() };
         let error = located(&*self.shared.backend, failure, request.assembly.position(entry.index));
-        self.shared.observe(&Observation::Failed { texts: request.assembly.len() });
+        let texts = request.assembly.len();
+        // Only a batch that was dropped by its executor ends like this.
+        let lost = matches!(error, Error::Closed);
+        let ended =
+            if lost { Observation::Closed { texts } } else { Observation::Failed { texts } };
+        self.shared.observe(&ended);
         let _ = request.reply.send(Err(error));
         // What else waits of the request is of no use any more.
         self.planner.step(Event::Withdrawn(entry.request), self.now)
@@ -378,7 +383,7 @@ impl<B: Backend> Worker<B> {
             }
             Verdict::Closed => {
                 self.abandoned += 1;
-                self.shared.observe(&Observation::Failed { texts });
+                self.shared.observe(&Observation::Closed { texts });
                 Error::Closed
             }
         };
@@ -419,12 +424,16 @@ impl<B: Backend> Worker<B> {
         interleave();
         self.shared.slots.close();
         interleave();
+        self.shared.ended.close();
         self.messages.close();
         // Admitted a moment ago: their senders are dropped with them, which answers them.
         while let Ok(message) = self.messages.try_recv() {
             if let Message::Submit(Submission { items, .. }) = message {
-                self.shared.observe(&Observation::Failed { texts: items.len() });
+                self.shared.observe(&Observation::Closed { texts: items.len() });
             }
+        }
+        for (_, request) in self.requests.drain() {
+            self.shared.observe(&Observation::Closed { texts: request.assembly.len() });
         }
         let drained = Drained { abandoned: self.abandoned };
         for done in self.drains.drain(..) {
@@ -482,7 +491,8 @@ impl<B: Backend> Drop for Batch<B> {
         // Dropped without having run: the executor has ended.
         if let Some(content) = self.content.take() {
             let failure = || Err(Failure { error: Error::Closed, alone: false });
-            let results = content.items.iter().map(|_| failure()).collect();
+            let results: Vec<ItemResult<B>> = content.items.iter().map(|_| failure()).collect();
+            self.shared.observe_finished(&results, 0, Duration::ZERO);
             let _ = self.report.send(Finished { content, results });
         }
     }

@@ -142,7 +142,7 @@ fn newcomers_without_end_do_not_starve_an_array() {
 
 #[test]
 fn bulk_goes_after_everything_interactive_until_it_has_aged() {
-    let config = BatchConfig { max_rows: 1, ageing: MS * 50, ..BatchConfig::default() };
+    let config = BatchConfig { max_rows: 1, aging: MS * 50, ..BatchConfig::default() };
     let mut bench = Bench::new(config);
     let bulk = bench.send(Sent { class: Class::Bulk, ..lone(1) });
     let queries = [bench.send(lone(1)), bench.send(lone(1))];
