@@ -1,6 +1,6 @@
 //! The invariants, checked on a trace.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
 
 use embed_batcher::{BatchConfig, Error};
@@ -21,6 +21,7 @@ pub fn check(trace: &Trace) -> Vec<Violation> {
         config: &trace.setup.config,
         violations: Vec::new(),
         pairs: BTreeMap::new(),
+        unanswered: BTreeSet::new(),
         idle_arrival: None,
         last: None,
     };
@@ -51,6 +52,8 @@ struct Checker<'a> {
     config: &'a BatchConfig,
     violations: Vec<Violation>,
     pairs: Pairs,
+    /// Requests that wait for an answer.
+    unanswered: BTreeSet<usize>,
     /// A request that arrived when nothing else was there.
     idle_arrival: Option<usize>,
     last: Option<Moment>,
@@ -85,6 +88,15 @@ impl Checker<'_> {
         before: Option<&BTreeMap<Entry, Waiting>>,
     ) {
         match event {
+            Event::Queued { request } => {
+                self.unanswered.insert(*request);
+            }
+            Event::Answered { request } | Event::Cancelled { request } => {
+                self.unanswered.remove(request);
+            }
+            _ => {}
+        }
+        match event {
             Event::Queued { request } => self.queued(*request),
             Event::AtOnce { request, queued, call } => self.at_once(*request, *queued, *call),
             Event::Handed { batch } => {
@@ -96,6 +108,7 @@ impl Checker<'_> {
             Event::Cancelled { request } if self.idle_arrival == Some(*request) => {
                 self.idle_arrival = None;
             }
+            Event::Answered { request } => self.answered(*request),
             Event::Settled(moment) => self.settled(moment),
             Event::Panicked(what) => {
                 let what = what.clone();
@@ -147,18 +160,51 @@ impl Checker<'_> {
         self.require(Invariant::I20, !(ending && taken), || {
             format!("request {request} was served after a drain")
         });
-        if let Some(Err(Error::Overloaded { queued, requested, limit, .. })) = answer {
-            self.require(Invariant::I10, queued + requested > limit, || {
-                format!("request {request} was refused without need")
-            });
-        }
+        let this = self.model.request(request);
+        let bytes = this.texts.iter().map(String::len).sum();
+        let asked = [this.texts.len(), this.tokens.iter().sum(), bytes];
+        let limits = [self.config.queue_texts, self.config.queue_tokens, self.config.queue_bytes];
+        let before = [queued[0].texts, queued[0].tokens, queued[0].bytes];
+        let too_large = (0..3).any(|resource| asked[resource] > limits[resource]);
+        let too_much = (0..3).any(|resource| before[resource] + asked[resource] > limits[resource]);
+        let needed = match answer {
+            Some(Err(Error::TooLarge { .. })) => too_large,
+            Some(Err(Error::Overloaded { .. })) => too_much && !too_large,
+            _ => true,
+        };
+        self.require(Invariant::I10, needed, || {
+            format!("request {request} was refused without need: {answer:?}")
+        });
         if let Some(call) = call.and_then(|call| self.model.trace.calls[call].as_ref()) {
-            self.called(call, true);
+            self.called(call);
+        }
+    }
+
+    /// Answers that only time or the end can justify do not come before it.
+    fn answered(&mut self, request: usize) {
+        let now = self.model.now;
+        let this = self.model.request(request);
+        let (over, late) = (
+            self.model.dropped || self.model.drain.is_some_and(|deadline| deadline <= now),
+            this.deadline.is_some_and(|deadline| deadline <= now),
+        );
+        match this.answer {
+            Some(Err(Error::Closed)) => {
+                self.require(Invariant::I20, over, || {
+                    format!("request {request} closed too early")
+                });
+            }
+            Some(Err(Error::Expired)) => {
+                self.require(Invariant::I18, late, || {
+                    format!("request {request} expired too early")
+                });
+            }
+            _ => {}
         }
     }
 
     /// A call of the backend, from the queue or inline.
-    fn called(&mut self, call: &Call, inline: bool) {
+    fn called(&mut self, call: &Call) {
         let cost = |text: &String| text.split_once('/').map_or(0, |(_, t)| t.parse().unwrap_or(0));
         let tokens: usize = call.texts.iter().map(cost).sum();
         let rows = call.texts.len();
@@ -166,9 +212,15 @@ impl Checker<'_> {
         self.require(Invariant::I3, rows >= 1 && (within || rows == 1), || {
             format!("a call with {rows} rows and {tokens} tokens")
         });
+        // This one, and those that have not come back: each is a slot, and each holds the gate once.
+        let running = self.model.running.len() - self.model.back.len() + 1;
+        let slots = self.config.slots;
+        self.require(Invariant::I4, running <= slots, || format!("{running} calls, {slots} slots"));
         let gated = self.model.trace.setup.gated;
-        self.require(Invariant::I4, !gated || call.holders >= 1, || {
-            format!("a call (inline: {inline}) outside the gate")
+        // The worker may just have been let in for the batch after.
+        let holders = running..=running + 1;
+        self.require(Invariant::I4, !gated || holders.contains(&call.holders), || {
+            format!("{} hold the gate in one of {running} calls", call.holders)
         });
     }
 
@@ -176,7 +228,7 @@ impl Checker<'_> {
         let call = self.model.trace.calls[batch].clone();
         self.require(Invariant::I4, call.is_some(), || format!("job {batch} called nothing"));
         if let Some(call) = call {
-            self.called(&call, false);
+            self.called(&call);
         }
     }
 
@@ -402,12 +454,10 @@ impl Checker<'_> {
 
     fn answers_in_time(&mut self, moment: &Moment) {
         let now = self.model.now;
-        let late = self
-            .model
-            .waiting
-            .iter()
-            .find(|(_, entry)| entry.deadline.is_some_and(|deadline| deadline <= now));
-        let late = late.map(|(entry, _)| *entry);
+        let mut sent = self.unanswered.iter().copied();
+        let late = sent.find(|request| {
+            self.model.request(*request).deadline.is_some_and(|deadline| deadline <= now)
+        });
         self.require(Invariant::I18, late.is_none(), || format!("{late:?} has expired and waits"));
         let over = self.model.drain.is_some_and(|deadline| deadline <= now);
         let idle = self.model.waiting.is_empty() && self.model.running.is_empty();

@@ -31,6 +31,8 @@ pub(crate) struct Model<'a> {
     /// The latest time that was seen.
     pub(crate) now: Instant,
     pub(crate) waiting: BTreeMap<Entry, Waiting>,
+    /// Entries that joined a running batch: they are counted as queued until it is back.
+    pub(crate) joined: BTreeMap<Entry, (usize, Waiting)>,
     /// Batches with the backend.
     pub(crate) running: BTreeSet<usize>,
     /// Which entries went with each batch.
@@ -38,7 +40,7 @@ pub(crate) struct Model<'a> {
     pub(crate) drain: Option<Instant>,
     pub(crate) dropped: bool,
     /// Came back, and the worker does not know it yet.
-    back: Vec<usize>,
+    pub(crate) back: Vec<usize>,
 }
 
 impl<'a> Model<'a> {
@@ -47,6 +49,7 @@ impl<'a> Model<'a> {
             trace,
             now: start,
             waiting: BTreeMap::new(),
+            joined: BTreeMap::new(),
             running: BTreeSet::new(),
             members: BTreeMap::new(),
             drain: None,
@@ -60,7 +63,8 @@ impl<'a> Model<'a> {
     }
 
     pub(crate) fn queued(&self) -> Amount {
-        self.waiting.values().fold(Amount::default(), |sum, entry| Amount {
+        let joined = self.joined.values().map(|(_, entry)| entry);
+        self.waiting.values().chain(joined).fold(Amount::default(), |sum, entry| Amount {
             texts: sum.texts + 1,
             tokens: sum.tokens + entry.tokens,
             bytes: sum.bytes + entry.text.len(),
@@ -89,21 +93,20 @@ impl<'a> Model<'a> {
         let request = self.request(index);
         for (position, text) in request.texts.iter().enumerate() {
             let entry = (index, position);
+            let waiting = Waiting {
+                arrived: self.now,
+                deadline: request.deadline,
+                options: request.options,
+                class: request.class,
+                tokens: request.tokens[position],
+                text: text.clone(),
+            };
             if let Some(batch) = self.batch_that_computes(text, request.options) {
                 self.members.entry(batch).or_default().push(entry);
-                continue;
+                self.joined.insert(entry, (batch, waiting));
+            } else {
+                self.waiting.insert(entry, waiting);
             }
-            self.waiting.insert(
-                entry,
-                Waiting {
-                    arrived: self.now,
-                    deadline: request.deadline,
-                    options: request.options,
-                    class: request.class,
-                    tokens: request.tokens[position],
-                    text: text.clone(),
-                },
-            );
         }
     }
 
@@ -117,12 +120,16 @@ impl<'a> Model<'a> {
 
     fn poll(&mut self) {
         let now = self.now;
-        self.waiting.retain(|_, entry| entry.deadline.is_none_or(|deadline| deadline > now));
+        let in_time = |entry: &Waiting| entry.deadline.is_none_or(|deadline| deadline > now);
+        self.waiting.retain(|_, entry| in_time(entry));
+        self.joined.retain(|_, (_, entry)| in_time(entry));
         if self.dropped || self.drain.is_some_and(|deadline| deadline <= now) {
             self.waiting.clear();
+            self.joined.clear();
         }
         for batch in std::mem::take(&mut self.back) {
             self.running.remove(&batch);
+            self.joined.retain(|_, (joined, _)| *joined != batch);
             let failed =
                 self.trace.calls[batch].as_ref().is_some_and(|call| call.outcome != Outcome::Rows);
             if failed {
@@ -158,5 +165,6 @@ impl<'a> Model<'a> {
 
     fn forget(&mut self, request: usize) {
         self.waiting.retain(|(index, _), _| *index != request);
+        self.joined.retain(|(index, _), _| *index != request);
     }
 }

@@ -4,13 +4,13 @@ use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
 use embed_batcher::{
     Acquire, Batcher, Clock, DeviceGate, Drained, Fault, GateGuard, Job, ManualClock,
-    ManualExecutor, Owner, Pending, RequestOptions, Worker,
+    ManualExecutor, Observation, Observer, Owner, Pending, RequestOptions, Worker,
 };
 use embed_core::BoxFuture;
 
@@ -21,8 +21,44 @@ use crate::trace::{Event, Moment, Request, Trace};
 /// Polls of one `settle` after which something wakes without end.
 const MOST_ROUNDS: usize = 500;
 
-/// Remembers that somebody was woken.
+/// Remembers that somebody was woken. Nobody is polled who was not: a lost wake-up shows.
 struct Flag(AtomicBool);
+
+impl Flag {
+    fn raised() -> Arc<Self> {
+        Arc::new(Self(AtomicBool::new(true)))
+    }
+
+    fn lower(&self) -> bool {
+        self.0.swap(false, Ordering::SeqCst)
+    }
+}
+
+/// A request that waits for its answer.
+struct Open {
+    request: usize,
+    pending: Pending<ScriptedBackend>,
+    flag: Arc<Flag>,
+}
+
+/// Counts texts: admitted, completed, failed, closed, cancelled, expired.
+#[derive(Default)]
+struct Account([AtomicU64; 6]);
+
+impl Observer for Account {
+    fn observe(&self, observation: &Observation<'_>) {
+        let (place, texts) = match *observation {
+            Observation::Admitted { texts, .. } => (0, texts),
+            Observation::Completed { texts, .. } => (1, texts),
+            Observation::Failed { texts } => (2, texts),
+            Observation::Closed { texts } => (3, texts),
+            Observation::Cancelled { queued, running } => (4, queued + running),
+            Observation::Expired { queued, running } => (5, queued + running),
+            _ => return,
+        };
+        self.0[place].fetch_add(texts as u64, Ordering::SeqCst);
+    }
+}
 
 impl Wake for Flag {
     fn wake(self: Arc<Self>) {
@@ -43,8 +79,10 @@ pub struct World {
     batcher: Option<Batcher<ScriptedBackend>>,
     worker: Option<Worker<ScriptedBackend>>,
     drain: Option<BoxFuture<'static, Drained>>,
-    open: Vec<(usize, Pending<ScriptedBackend>)>,
-    flag: Arc<Flag>,
+    open: Vec<Open>,
+    worker_flag: Arc<Flag>,
+    others_flag: Arc<Flag>,
+    account: Arc<Account>,
     texts: usize,
     trace: Trace,
 }
@@ -65,10 +103,12 @@ impl World {
         let clock = ManualClock::new();
         let backend = ScriptedBackend::default();
         let parked = ManualExecutor::default();
+        let account = Arc::new(Account::default());
         let mut builder = Batcher::builder(backend.clone())
             .config(setup.config.clone())
             .clock(clock.clone())
-            .executor(parked.clone());
+            .executor(parked.clone())
+            .observer(account.clone());
         if setup.gated {
             builder = builder.gate(backend.gate.clone(), Owner::shared("batcher"));
         }
@@ -88,7 +128,9 @@ impl World {
             worker: Some(worker),
             drain: None,
             open: Vec::new(),
-            flag: Arc::new(Flag(AtomicBool::new(false))),
+            worker_flag: Flag::raised(),
+            others_flag: Flag::raised(),
+            account,
             texts: 0,
             trace: Trace {
                 setup: setup.clone(),
@@ -165,6 +207,7 @@ impl World {
                 if self.foreign_guard.is_none() && self.foreign_wait.is_none() {
                     self.count("gate asked for");
                     self.foreign_wait = Some(self.gate().acquire(&self.foreign));
+                    self.others_flag.0.store(true, Ordering::SeqCst);
                     self.settle();
                 }
             }
@@ -230,7 +273,7 @@ impl World {
             Ok((Poll::Pending, pending)) => {
                 self.count("queued");
                 self.note(Event::Queued { request: index });
-                self.open.push((index, pending));
+                self.open.push(Open { request: index, pending, flag: Flag::raised() });
             }
             Ok((Poll::Ready(answer), _)) => {
                 self.count(match (&answer, inline) {
@@ -254,7 +297,7 @@ impl World {
         if self.open.is_empty() {
             return;
         }
-        let (request, pending) = self.open.remove(which % self.open.len());
+        let Open { request, pending, .. } = self.open.remove(which % self.open.len());
         drop(pending);
         self.count("cancel");
         self.trace.requests[request].cancelled = true;
@@ -272,6 +315,7 @@ impl World {
             Box::pin(async move { batcher.drain(deadline).await });
         if drain.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending() {
             self.drain = Some(drain);
+            self.others_flag.0.store(true, Ordering::SeqCst);
         }
         self.note(Event::Drain { deadline });
     }
@@ -315,24 +359,12 @@ impl World {
 
     /// Lets callers and worker do what they can, until all is quiet.
     pub fn settle(&mut self) {
-        let waker = Waker::from(Arc::clone(&self.flag));
-        let mut context = Context::from_waker(&waker);
         for round in 0.. {
-            self.flag.0.store(false, Ordering::SeqCst);
-            self.note(Event::Polled);
-            if let Some(worker) = &mut self.worker {
-                match catch_unwind(AssertUnwindSafe(|| Pin::new(worker).poll(&mut context))) {
-                    Ok(Poll::Pending) => {}
-                    Ok(Poll::Ready(())) => self.worker = None,
-                    Err(_) => {
-                        self.worker = None;
-                        self.note(Event::Panicked("the worker".to_owned()));
-                    }
-                }
-            }
+            let worker = self.poll_worker();
             self.take_handed();
-            self.poll_callers(&mut context);
-            if !self.flag.0.load(Ordering::SeqCst) {
+            let callers = self.poll_callers();
+            let others = self.poll_others();
+            if !(worker || callers || others) {
                 break;
             }
             if round == MOST_ROUNDS {
@@ -364,10 +396,37 @@ impl World {
         }
     }
 
-    fn poll_callers(&mut self, context: &mut Context<'_>) {
+    fn poll_worker(&mut self) -> bool {
+        if !self.worker_flag.lower() {
+            return false;
+        }
+        self.note(Event::Polled);
+        let waker = Waker::from(Arc::clone(&self.worker_flag));
+        let mut context = Context::from_waker(&waker);
+        if let Some(worker) = &mut self.worker {
+            match catch_unwind(AssertUnwindSafe(|| Pin::new(worker).poll(&mut context))) {
+                Ok(Poll::Pending) => {}
+                Ok(Poll::Ready(())) => self.worker = None,
+                Err(_) => {
+                    self.worker = None;
+                    self.note(Event::Panicked("the worker".to_owned()));
+                }
+            }
+        }
+        true
+    }
+
+    fn poll_callers(&mut self) -> bool {
         let mut answered = Vec::new();
-        self.open.retain_mut(|(request, pending)| {
-            let Poll::Ready(answer) = Pin::new(pending).poll(context) else { return true };
+        let mut polled = false;
+        self.open.retain_mut(|Open { request, pending, flag }| {
+            if !flag.lower() {
+                return true;
+            }
+            polled = true;
+            let waker = Waker::from(Arc::clone(flag));
+            let answer = Pin::new(pending).poll(&mut Context::from_waker(&waker));
+            let Poll::Ready(answer) = answer else { return true };
             answered.push((*request, answer));
             false
         });
@@ -375,17 +434,28 @@ impl World {
             self.trace.requests[request].answer = Some(answer);
             self.note(Event::Answered { request });
         }
+        polled
+    }
+
+    /// Whoever else wants the gate, and whoever waits for a drain.
+    fn poll_others(&mut self) -> bool {
+        if !self.others_flag.lower() {
+            return false;
+        }
+        let waker = Waker::from(Arc::clone(&self.others_flag));
+        let mut context = Context::from_waker(&waker);
         if let Some(wait) = &mut self.foreign_wait
-            && let Poll::Ready(guard) = Pin::new(wait).poll(context)
+            && let Poll::Ready(guard) = Pin::new(wait).poll(&mut context)
         {
             self.foreign_wait = None;
             self.foreign_guard = Some(guard);
         }
         if let Some(drain) = &mut self.drain
-            && drain.as_mut().poll(context).is_ready()
+            && drain.as_mut().poll(&mut context).is_ready()
         {
             self.drain = None;
         }
+        true
     }
 
     /// Lets everything end: batches succeed, others leave the gate, timers fire.
@@ -404,17 +474,7 @@ impl World {
             let Some(next) = self.clock.next_timer() else { break };
             self.clock.advance(next.saturating_duration_since(self.clock.now()));
         }
-        if let Some(batcher) = &self.batcher {
-            let stats = batcher.stats();
-            self.trace.account = [
-                stats.admitted,
-                stats.completed,
-                stats.failed,
-                stats.closed,
-                stats.cancelled,
-                stats.expired,
-            ];
-        }
+        self.trace.account = self.account.0.each_ref().map(|count| count.load(Ordering::SeqCst));
         self.trace
     }
 }

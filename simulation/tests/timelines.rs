@@ -91,10 +91,10 @@ fn the_sixteenth_arrival_goes_at_once() {
 }
 
 #[test]
-fn the_caller_that_opened_the_window_may_cancel_without_moving_it() {
+fn a_caller_that_cancels_takes_its_window_along() {
     let ops: [&[Op]; 6] =
         [&arrival(), &wait(10), &arrival(), &[Op::Cancel(0), Op::Settle], &wait(14), &wait(1)];
-    // The window was that of the first, who is gone; the second has waited since 10.
+    // The second has waited since 10, and waits one window as any other.
     check(&window(), &ops, &[(35, vec![2])]);
 }
 

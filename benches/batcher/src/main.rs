@@ -2,6 +2,7 @@
 //!
 //! `cargo run --release --manifest-path benches/batcher/Cargo.toml` prints the tables of
 //! `docs/bench-batcher.md`. Contenders take turns, round by round; figures are medians of the rounds,
+//! with the least and the greatest in brackets.
 
 mod contenders;
 mod measure;

@@ -9,9 +9,10 @@ use crate::Error;
 /// The batcher never looks inside an item or a row. [`EmbedderBackend`](crate::EmbedderBackend)
 /// makes a backend of any [`embed_core::Embedder`].
 ///
-/// Every method is called under `catch_unwind`: a panic fails the request or the batch at hand with
-/// [`Error::Panicked`] and nothing else. Comparing items and cloning rows happens outside of that, and
-/// must not panic.
+/// Every method is called under `catch_unwind`. A panic in [`cost`](Self::cost), [`run`](Self::run) or
+/// [`check`](Self::check) fails the request or the batch at hand with [`Error::Panicked`] and nothing
+/// else; in the other methods it counts as their default. Hashing, comparing and cloning of items, options
+/// and rows happens outside of that, and must not panic.
 pub trait Backend: Send + Sync + 'static {
     /// What one row is made of, for example `str`. Equal items under equal options may share a row.
     type Item: ?Sized + Eq + Hash + Send + Sync + 'static;
@@ -23,9 +24,17 @@ pub trait Backend: Send + Sync + 'static {
     type Error: std::error::Error + Clone + Send + Sync + 'static;
 
     /// What an item costs at most, from a glance at it. Called on the caller's thread, once an item.
+    ///
+    /// Where tokens mean nothing, any measure of work will do; one for each item makes budgets and fairness
+    /// count items.
     fn cost(&self, item: &Self::Item, options: &Self::Options) -> Cost;
 
     /// Computes one row for each item, in order. `items` is never empty.
+    ///
+    /// It runs on a thread that may block, except for small requests that find the batcher idle: those run
+    /// on the caller's own thread. A backend that waits for a device or a network must not, so set
+    /// [`inline_bytes`](crate::BatchConfig::inline_bytes) to zero for it, as
+    /// [`BatchConfig::device`](crate::BatchConfig::device) does.
     ///
     /// # Errors
     ///

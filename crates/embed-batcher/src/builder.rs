@@ -11,6 +11,7 @@ use tokio::sync::{Semaphore, mpsc};
 use crate::backend::Backend;
 use crate::clock::{Clock, TokioClock};
 use crate::config::{BatchConfig, ConfigError};
+use crate::execution::guarded;
 use crate::executor::{BlockingPool, Executor};
 use crate::fault::Seeded;
 use crate::gate::{DeviceGate, Owner};
@@ -38,7 +39,7 @@ impl<B: Backend> Batcher<B> {
         Builder {
             backend: backend.into(),
             config: BatchConfig::default(),
-            clock: Arc::new(TokioClock),
+            clock: Arc::new(TokioClock::new()),
             executor: None,
             gate: None,
             observer: None,
@@ -127,13 +128,14 @@ impl<B: Backend> Builder<B> {
 
     /// The handle; its worker runs on the tokio runtime that is current here.
     ///
-    /// The runtime needs its time enabled, for deadlines, windows and draining.
-    ///
     /// # Errors
     ///
-    /// As [`pair`](Self::pair).
+    /// As [`pair`](Self::pair), and [`ConfigError::NoTime`] if the clock cannot make a timer here.
     pub fn spawn(self) -> Result<Batcher<B>, ConfigError> {
         let runtime = Handle::try_current().map_err(|_| ConfigError::NoRuntime)?;
+        let clock = Arc::clone(&self.clock);
+        // Better here than in the worker, at the first deadline.
+        guarded(|| drop(clock.sleep_until(clock.now()))).map_err(|_| ConfigError::NoTime)?;
         let (batcher, worker) = self.pair()?;
         runtime.spawn(worker);
         Ok(batcher)

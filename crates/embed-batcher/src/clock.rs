@@ -11,6 +11,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
 use embed_core::BoxFuture;
+use tokio::runtime::Handle;
 
 use crate::sync::Mutex;
 
@@ -43,9 +44,23 @@ pub(crate) async fn before<T>(
 
 /// The clock of the tokio runtime, which tests of callers can pause with `tokio::time::pause`.
 ///
-/// Its timers need a runtime with time enabled.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct TokioClock;
+/// Its timers belong to the runtime in which it was made, and can be made and awaited from anywhere. That
+/// runtime must have its time enabled.
+#[derive(Clone, Debug)]
+pub struct TokioClock(Option<Handle>);
+
+impl TokioClock {
+    /// The clock of the runtime that is current here; made outside of any, that of whoever sleeps.
+    pub fn new() -> Self {
+        Self(Handle::try_current().ok())
+    }
+}
+
+impl Default for TokioClock {
+    fn default() -> Self {
+        Self::new()
+    }
+}
 
 impl Clock for TokioClock {
     fn now(&self) -> Instant {
@@ -53,6 +68,7 @@ impl Clock for TokioClock {
     }
 
     fn sleep_until(&self, deadline: Instant) -> BoxFuture<'static, ()> {
+        let _inside = self.0.as_ref().map(Handle::enter);
         Box::pin(tokio::time::sleep_until(deadline.into()))
     }
 }

@@ -12,8 +12,10 @@ use std::time::{Duration, Instant};
 ///   waited too long, and as little as still keeps the backend busy. Ten milliseconds of work is a good
 ///   measure.
 /// - `queue_*`: what may wait before callers are refused. Memory is bounded by `queue_bytes` and by
-///   `slots` batches of rows; waiting time by `queue_tokens` over the rate of the backend.
-/// - `linger`: zero, unless the backend is so slow on small batches that waiting for company pays.
+///   `slots` batches of items and rows; waiting time by `queue_tokens` over the rate of the backend.
+/// - `linger`: zero, unless the backend is so slow on small batches that waiting for company pays. With a
+///   linger nothing runs inline.
+/// - `inline_bytes`: zero for any backend that blocks.
 ///
 /// Write `BatchConfig { slots: 2, ..BatchConfig::default() }`: settings may be added.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -72,7 +74,8 @@ impl BatchConfig {
     }
 
     /// A fixed window: the first request of an idle period opens it, later ones join and never extend
-    /// it, a full batch goes at once, one batch at a time, and nothing runs inline.
+    /// it, a full batch goes at once, one batch at a time, and nothing runs inline. If the first goes
+    /// away, the window of the next one counts.
     ///
     /// It is for backends whose calls cost far more than `window`, and for comparison with other
     /// batchers. A lone caller pays the whole window: for a backend that needs microseconds, a window
@@ -123,6 +126,9 @@ pub enum ConfigError {
     /// There is no tokio runtime to run on, and no executor was given.
     #[error("no tokio runtime here: enter one, or give an executor and drive the worker yourself")]
     NoRuntime,
+    /// The clock cannot make timers, for deadlines, windows and draining.
+    #[error("the clock has no timers here: enable the time of the runtime")]
+    NoTime,
 }
 
 /// How urgent a request is.
@@ -142,8 +148,9 @@ pub enum Class {
 pub struct RequestOptions {
     /// How urgent it is.
     pub class: Class,
-    /// When its answer is of no more use. It is answered with [`Error::Expired`](crate::Error::Expired)
-    /// then, and is not dispatched afterwards.
+    /// When its answer is of no more use; [`Batcher::deadline_in`](crate::Batcher::deadline_in) makes one.
+    /// The request is answered with [`Error::Expired`](crate::Error::Expired) then, queued or running, and
+    /// is not dispatched afterwards. A call that runs inline is not interrupted.
     pub deadline: Option<Instant>,
 }
 

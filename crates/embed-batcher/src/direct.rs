@@ -28,6 +28,7 @@ pub(crate) struct DirectArray<B: Backend> {
     options: B::Options,
     deadline: Option<Instant>,
     admitted: Instant,
+    amount: Amount,
 }
 
 impl<B: Backend> DirectArray<B> {
@@ -44,28 +45,21 @@ impl<B: Backend> DirectArray<B> {
             return Err(Error::Expired);
         }
         let amount = costs.iter().map(|cost| weight(*cost)).fold(Amount::default(), Amount::plus);
-        shared.ledger.could_fit(amount)?;
-        shared.ledger.idle()?;
-        shared.observe(&Observation::Admitted {
-            texts: items.len(),
-            class: request.class,
-            route: Route::Direct,
-            queued: shared.ledger.queued(),
-        });
-        let shared = Arc::clone(shared);
         let (options, deadline) = (options.clone(), request.deadline);
-        Ok(Self { shared, items, costs, assembly, options, deadline, admitted })
+        let queued = shared.ledger.admit_around(amount)?;
+        let (texts, class, route) = (items.len(), request.class, Route::Direct);
+        shared.observe(&Observation::Admitted { texts, class, route, queued });
+        let shared = Arc::clone(shared);
+        Ok(Self { shared, items, costs, assembly, options, deadline, admitted, amount })
     }
 
     /// Waits for the permit and runs the array on the executor. The deadline answers in both stages, and
     /// so does the end of the batcher.
     pub(crate) async fn embed(self) -> Answer<B> {
-        if self.items.is_empty() {
-            return Ok(self.assembly.into_rows());
-        }
         let (shared, deadline, texts) = (Arc::clone(&self.shared), self.deadline, self.items.len());
         // Counts the array as cancelled if the caller drops the future at any point from here on.
-        let mut unanswered = Unanswered { shared: &shared, queued: texts, running: 0 };
+        let mut unanswered =
+            Unanswered { shared: &shared, queued: texts, running: 0, waits: self.amount };
         let permit = shared.until_ended(shared.permit());
         let Some(permit) = before(&*shared.clock, deadline, permit).await else {
             unanswered.settle(&Observation::Expired { queued: texts, running: 0 });
@@ -75,11 +69,20 @@ impl<B: Backend> DirectArray<B> {
             unanswered.settle(&Observation::Closed { texts });
             return Err(Error::Closed);
         };
-        (unanswered.queued, unanswered.running) = (0, texts);
-        let admitted = self.admitted;
-        let waited = shared.clock.now().saturating_duration_since(admitted);
+        let (now, admitted) = (shared.clock.now(), self.admitted);
+        // The permit may have come together with the deadline, or with the end.
+        if deadline.is_some_and(|deadline| deadline <= now) {
+            unanswered.settle(&Observation::Expired { queued: texts, running: 0 });
+            return Err(Error::Expired);
+        }
+        if shared.ledger.is_closed() {
+            unanswered.settle(&Observation::Closed { texts });
+            return Err(Error::Closed);
+        }
+        unanswered.goes();
+        let waited = now.saturating_duration_since(admitted);
         let (reply, answer) = oneshot::channel();
-        shared.executor.execute(Box::new(move || self.run(reply, waited, permit)));
+        shared.execute(Box::new(move || self.run(reply, waited, permit)));
         match before(&*shared.clock, deadline, shared.until_ended(answer)).await {
             None => {
                 unanswered.settle(&Observation::Expired { queued: 0, running: texts });
@@ -120,7 +123,8 @@ impl<B: Backend> DirectArray<B> {
 
     fn run_piece(&mut self, piece: Range<usize>, waited: Duration) -> Result<(), Error<B::Error>> {
         let shared = Arc::clone(&self.shared);
-        let tokens = self.costs[piece.clone()].iter().map(|cost| cost.tokens).sum();
+        let tokens = self.costs[piece.clone()].iter().map(|cost| cost.tokens);
+        let tokens = tokens.fold(0, usize::saturating_add);
         let items = &self.items[piece.clone()];
         let views = items.iter().map(|item| &**item).collect();
         let distinct = Distinct::of(views, shared.config.single_flight);
@@ -153,7 +157,7 @@ fn pieces(costs: &[Cost], config: &BatchConfig) -> Vec<Range<usize>> {
         match pieces.last_mut() {
             Some(last) if fits && last.len() < config.max_rows => {
                 last.end = position + 1;
-                tokens += cost.tokens;
+                tokens = tokens.saturating_add(cost.tokens);
             }
             _ => {
                 pieces.push(position..position + 1);
@@ -169,9 +173,17 @@ struct Unanswered<'a, B: Backend> {
     shared: &'a Shared<B>,
     queued: usize,
     running: usize,
+    /// What the ledger has of it.
+    waits: Amount,
 }
 
 impl<B: Backend> Unanswered<'_, B> {
+    /// It has its permit: it waits no more.
+    fn goes(&mut self) {
+        (self.queued, self.running) = (0, self.queued);
+        self.shared.ledger.release_around(std::mem::take(&mut self.waits));
+    }
+
     fn settle(&mut self, observation: &Observation<'_>) {
         (self.queued, self.running) = (0, 0);
         self.shared.observe(observation);
@@ -180,6 +192,7 @@ impl<B: Backend> Unanswered<'_, B> {
 
 impl<B: Backend> Drop for Unanswered<'_, B> {
     fn drop(&mut self) {
+        self.shared.ledger.release_around(std::mem::take(&mut self.waits));
         let (queued, running) = (self.queued, self.running);
         if queued + running > 0 {
             self.shared.observe(&Observation::Cancelled { queued, running });

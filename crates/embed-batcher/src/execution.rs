@@ -1,7 +1,7 @@
 //! One call of the backend: under `catch_unwind`, checked, and split where single items are at fault.
 //!
-//! Both ways to the backend, the caller's own thread and the queue, come through here, so that they
-//! give the same guarantees.
+//! Every way to the backend, inline, queued and around the queue, comes through here, so that they give
+//! the same guarantees.
 
 use std::any::Any;
 use std::collections::HashMap;

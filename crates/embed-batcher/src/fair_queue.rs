@@ -19,11 +19,12 @@
 //!
 //! # What follows
 //!
-//! Two requests of equal class that began to wait together stay within one batch (and, with a group
-//! each, one item) of each other in tokens served. Within a request, items are taken in order. Equal
-//! tags go to whoever was not served yet, then to the earlier request.
+//! Two requests of equal class that began to wait together stay within one item of each other in tokens
+//! served, if their options are equal; if not, within one batch and one item. Within a request, items are
+//! taken in order. Equal tags go to whoever was not served yet, then to the earlier request.
 //!
-//! Everything is a search tree: an item costs a few comparisons. Tags are fixed-point numbers with
+//! Within a group everything is a search tree: an item costs a few comparisons. A batch looks at every
+//! group once, and there are as many groups as different options that wait. Tags are fixed-point numbers with
 //! 16 fractional bits; 128 bits never overflow.
 
 use std::collections::{BTreeSet, HashMap};
@@ -215,11 +216,11 @@ impl<G: Clone + Eq + Hash> FairQueue<G> {
         if let Some((_, id)) = self.aged(group, now) {
             return Some(id);
         }
+        // The first of the first class: if that one may not take part, nobody goes before it.
         let mut firsts = group.ranks.iter().zip(ceilings.0);
-        let within = |(ranks, ceiling): (&BTreeSet<Rank>, Tag)| {
-            ranks.first().filter(|(tag, ..)| *tag <= ceiling).map(|(.., id)| *id)
-        };
-        firsts.find_map(within)
+        let ((tag, _, id), ceiling) =
+            firsts.find_map(|(ranks, ceiling)| Some((*ranks.first()?, ceiling)))?;
+        (tag <= ceiling).then_some(id)
     }
 
     /// Whether anything of `group` waits.

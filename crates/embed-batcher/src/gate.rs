@@ -31,6 +31,7 @@ use std::time::Instant;
 use embed_core::block_on;
 
 use crate::clock::{Clock, before};
+use crate::execution::guarded;
 use crate::observer::{Observation, Observer};
 use crate::sync::Mutex;
 
@@ -177,7 +178,9 @@ impl DeviceGate {
         Acquire { gate: self.clone(), owner: owner.clone(), ticket: None, asked: None }
     }
 
-    /// Waits for its turn on a thread that may sleep: not on one that drives futures.
+    /// Waits for its turn on a thread that may sleep: not on one that drives futures, nor on one of a pool
+    /// whose other threads must run for the holder to leave (a runtime's blocking threads, if there are
+    /// more waiters than threads).
     pub fn acquire_blocking(&self, owner: &Owner) -> GateGuard {
         block_on(self.acquire(owner))
     }
@@ -305,11 +308,15 @@ impl Drop for GateGuard {
         if let (Some(observed), Some(asked), Some(entered)) =
             (&self.gate.observed, self.asked, self.entered)
         {
-            observed.observer.observe(&Observation::GateHeld {
-                owner: &self.owner.name,
-                waited: entered.saturating_duration_since(asked),
-                held: observed.clock.now().saturating_duration_since(entered),
+            // Guards are dropped in the middle of everything, also while a panic unwinds.
+            let told = guarded(|| {
+                observed.observer.observe(&Observation::GateHeld {
+                    owner: &self.owner.name,
+                    waited: entered.saturating_duration_since(asked),
+                    held: observed.clock.now().saturating_duration_since(entered),
+                });
             });
+            drop(told);
         }
     }
 }

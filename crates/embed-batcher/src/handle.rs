@@ -36,8 +36,9 @@ impl<I: ?Sized, T: AsRef<I> + Into<Arc<I>>> IntoItem<I> for T {}
 
 /// A handle on a batcher. Clones are cheap and feed the same queue.
 ///
-/// Every method may be called from any task or thread. When the last handle is dropped, whoever still
-/// waits gets [`Error::Closed`].
+/// Every method may be called from any task or thread. Items are anything that is an [`IntoItem`]: for texts `&str` and `String` (of a
+/// `&String` take `as_str()`). When the last handle is dropped, whoever still waits gets
+/// [`Error::Closed`].
 pub struct Batcher<B: Backend> {
     pub(crate) shared: Arc<Shared<B>>,
     pub(crate) messages: mpsc::UnboundedSender<Message<B>>,
@@ -116,6 +117,9 @@ impl<B: Backend> Batcher<B> {
     ) -> Result<Vec<B::Row>, Error<B::Error>> {
         let items: Few<Arc<B::Item>> = items.into_iter().map(Into::into).collect();
         let (assembly, items) = self.look_up(items, options);
+        if items.is_empty() {
+            return self.submit_rest(items, assembly, options, request).await;
+        }
         let texts = items.len();
         let array = self.costs(&items, options).and_then(|costs| {
             DirectArray::admit(&self.shared, (items, costs), assembly, options, request)
@@ -151,14 +155,19 @@ impl<B: Backend> Batcher<B> {
     /// Takes no more requests, finishes or expires the old ones, and ends the worker.
     ///
     /// From the first poll on no request is admitted. Those from before complete, or get
-    /// [`Error::Closed`] at the deadline.
+    /// [`Error::Closed`] at the deadline. A call of the backend that runs then is not interrupted; it
+    /// keeps its slot and the gate until it returns.
     pub async fn drain(&self, deadline: Instant) -> Drained {
         self.shared.ledger.drain();
-        let (done, drained) = oneshot::channel();
+        let (done, mut drained) = oneshot::channel();
         interleave();
         // A worker that is gone has answered everybody.
         if self.messages.send(Message::Drain { deadline, done }).is_err() {
             return Drained::default();
+        }
+        if self.shared.ledger.is_closed() {
+            // It ended while the message was on its way, and may not have seen it any more.
+            return drained.try_recv().unwrap_or_default();
         }
         drained.await.unwrap_or_default()
     }
@@ -220,42 +229,45 @@ impl<B: Backend> Batcher<B> {
         request: &RequestOptions,
     ) -> Pending<B> {
         let texts = items.len();
-        if items.is_empty() {
-            // Nothing to compute, but nothing is answered either once the batcher ends.
-            let open = self.shared.ledger.idle().inspect_err(|error| self.refused(texts, error));
-            return Pending::ready(open.map(|_| assembly.into_rows()));
-        }
-        let admitted = self.costs(&items, options).and_then(|costs| {
-            let now = request.deadline.map(|_| self.shared.clock.now());
-            if request.deadline.zip(now).is_some_and(|(deadline, now)| deadline <= now) {
-                return Err(Error::Expired);
-            }
-            let amount =
-                costs.iter().map(|cost| weight(*cost)).fold(Amount::default(), Amount::plus);
-            // A call that found the ledger open and got a slot ends before any drain does, because a
-            // drain waits for all slots and then closes them.
-            if self.fits_inline(amount)
-                && self.shared.ledger.idle()?
-                && let Some(permit) = self.shared.try_permit()
-            {
-                let answer = self.run_inline(items, assembly, amount.tokens, options, request);
-                drop(permit);
-                return Ok(Pending::ready(answer));
-            }
-            // Converted and hashed before the admission: a caller's function that panics must not leave
-            // anything behind.
-            let items: Few<Arc<B::Item>> = items.into_iter().map(Into::into).collect();
-            let shares = if self.shared.config.single_flight { &items[..] } else { &[] };
-            let contents = shares.iter().map(|item| self.shared.content(options, item)).collect();
-            let queued = self.shared.ledger.admit(amount)?;
-            let (texts, class, route) = (items.len(), request.class, Route::Queued);
-            self.shared.observe(&Observation::Admitted { texts, class, route, queued });
-            Ok(self.enqueue((items, costs, contents), assembly, options, request))
-        });
-        admitted.unwrap_or_else(|error| {
+        self.try_submit(items, assembly, options, request).unwrap_or_else(|error| {
             self.refused(texts, &error);
             Pending::ready(Err(error))
         })
+    }
+
+    fn try_submit<T: IntoItem<B::Item>>(
+        &self,
+        items: Few<T>,
+        assembly: Assembly<B>,
+        options: &B::Options,
+        request: &RequestOptions,
+    ) -> Result<Pending<B>, Error<B::Error>> {
+        self.in_time(request)?;
+        if items.is_empty() {
+            // Nothing to compute, but nothing is answered either once the batcher ends.
+            self.shared.ledger.idle()?;
+            return Ok(Pending::ready(Ok(assembly.into_rows())));
+        }
+        let costs = self.costs(&items, options)?;
+        let amount = costs.iter().map(|cost| weight(*cost)).fold(Amount::default(), Amount::plus);
+        // A call that found the ledger open and got a slot ends before any drain does, because a drain
+        // waits for all slots and then closes them.
+        if self.fits_inline(amount)
+            && self.shared.ledger.idle()?
+            && let Some(permit) = self.shared.try_permit()
+        {
+            let answer = self.run_inline(items, assembly, amount.tokens, options, request);
+            drop(permit);
+            return Ok(Pending::ready(answer));
+        }
+        self.enqueue(items, (costs, amount), assembly, options, request)
+    }
+
+    fn in_time(&self, request: &RequestOptions) -> Result<(), Error<B::Error>> {
+        match request.deadline {
+            Some(deadline) if deadline <= self.shared.clock.now() => Err(Error::Expired),
+            _ => Ok(()),
+        }
     }
 
     fn costs<T: AsRef<B::Item>>(
@@ -303,17 +315,18 @@ impl<B: Backend> Batcher<B> {
         let (class, route) = (request.class, Route::Inline);
         let started = shared.observed_now();
         shared.observe(&Observation::Admitted { texts, class, route, queued: Amount::default() });
+        let took;
         let results = {
             let views = items.iter().map(AsRef::as_ref).collect();
             let distinct = Distinct::of(views, shared.config.single_flight);
             shared.observe_started(&distinct, texts, tokens, Duration::ZERO, route);
             let results = run(&*shared.backend, &distinct.items, options, shared.seeded);
+            took = started.map_or(Duration::ZERO, |started| {
+                shared.clock.now().saturating_duration_since(started)
+            });
+            shared.observe_finished(&results, tokens, took);
             distinct.spread(results)
         };
-        let took = started.map_or(Duration::ZERO, |started| {
-            shared.clock.now().saturating_duration_since(started)
-        });
-        shared.observe_finished(&results, tokens, took);
         if shared.cache.is_some() {
             let items: Vec<Arc<B::Item>> = items.into_iter().map(Into::into).collect();
             shared.remember(&items, options, &results);
@@ -336,20 +349,27 @@ impl<B: Backend> Batcher<B> {
         Ok(assembly.into_rows())
     }
 
-    fn enqueue(
+    fn enqueue<T: IntoItem<B::Item>>(
         &self,
-        (mut items, costs, contents): (Few<Arc<B::Item>>, Few<Cost>, Few<Content<B>>),
+        items: Few<T>,
+        (costs, amount): (Few<Cost>, Amount),
         assembly: Assembly<B>,
         options: &B::Options,
         request: &RequestOptions,
-    ) -> Pending<B> {
+    ) -> Result<Pending<B>, Error<B::Error>> {
+        // All that calls functions of others comes before the admission: a panic must not leave anything
+        // behind.
+        let mut items: Few<Arc<B::Item>> = items.into_iter().map(Into::into).collect();
+        let shares = if self.shared.config.single_flight { &items[..] } else { &[] };
+        let contents = shares.iter().map(|item| self.shared.content(options, item)).collect();
         if self.shared.seeded.is(Fault::I23ArraysGetOneRow) {
             let first = Arc::clone(&items[0]);
             items.fill(first);
         }
+        let (texts, class, route) = (items.len(), request.class, Route::Queued);
         // Relaxed: the number only has to be new; its order is that of the message queue, nearly.
         let id = self.shared.next_request.fetch_add(1, Ordering::Relaxed);
-        let (reply, answer) = oneshot::channel();
+        let (reply, mut answer) = oneshot::channel();
         let submission = Submission {
             id,
             items,
@@ -361,15 +381,19 @@ impl<B: Backend> Batcher<B> {
             assembly,
             reply,
         };
+        let queued = self.shared.ledger.admit(amount)?;
+        self.shared.observe(&Observation::Admitted { texts, class, route, queued });
         interleave();
-        if let Err(refused) = self.messages.send(Message::Submit(submission)) {
+        if self.messages.send(Message::Submit(submission)).is_err() {
             // The worker has just ended, and the ledger with it: there is nothing to release.
-            if let Message::Submit(Submission { items, .. }) = refused.0 {
-                self.shared.observe(&Observation::Closed { texts: items.len() });
-            }
-            return Pending::ready(Err(Error::Closed));
+            self.shared.observe(&Observation::Closed { texts });
+            return Ok(Pending::ready(Err(Error::Closed)));
         }
-        Pending { state: State::Waiting { answer, id, messages: self.messages.downgrade() } }
+        if self.shared.ledger.is_closed() {
+            // It ended while the message was on its way, and may not have seen it any more.
+            return Ok(Pending::ready(answer.try_recv().unwrap_or(Err(Error::Closed))));
+        }
+        Ok(Pending { state: State::Waiting { answer, id, messages: self.messages.downgrade() } })
     }
 }
 

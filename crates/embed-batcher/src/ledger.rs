@@ -55,8 +55,16 @@ enum Phase {
 }
 
 #[derive(Debug)]
+struct State {
+    phase: Phase,
+    queued: Amount,
+    /// What waits around the queue. It counts against the same limits.
+    around: Amount,
+}
+
+#[derive(Debug)]
 pub(crate) struct Ledger {
-    state: Mutex<(Phase, Amount)>,
+    state: Mutex<State>,
     limits: Amount,
     /// Nanoseconds for a thousand tokens, as last seen; tells the refused when to come back.
     pace: AtomicU64,
@@ -69,7 +77,11 @@ const FIRST_GUESS: u64 = 1_000_000;
 impl Ledger {
     pub(crate) fn new(config: &BatchConfig, seeded: Seeded) -> Self {
         Self {
-            state: Mutex::new((Phase::Open, Amount::default())),
+            state: Mutex::new(State {
+                phase: Phase::Open,
+                queued: Amount::default(),
+                around: Amount::default(),
+            }),
             limits: Amount {
                 texts: config.queue_texts,
                 tokens: config.queue_tokens,
@@ -80,27 +92,44 @@ impl Ledger {
         }
     }
 
-    /// Admits all of `amount` or nothing; returns what waits then.
+    /// Admits all of `amount` to the queue or nothing; returns what waits there then.
     pub(crate) fn admit<E: std::error::Error>(&self, amount: Amount) -> Result<Amount, Error<E>> {
+        self.admit_to(amount, |state| &mut state.queued)
+    }
+
+    /// Admits all of `amount` to the wait around the queue or nothing; returns what waits in the queue.
+    pub(crate) fn admit_around<E: std::error::Error>(
+        &self,
+        amount: Amount,
+    ) -> Result<Amount, Error<E>> {
+        self.admit_to(amount, |state| &mut state.around)
+    }
+
+    fn admit_to<E: std::error::Error>(
+        &self,
+        amount: Amount,
+        place: impl Fn(&mut State) -> &mut Amount,
+    ) -> Result<Amount, Error<E>> {
         let mut state = self.state.lock();
-        self.taking(state.0)?;
-        let queued = state.1;
-        let after = queued.plus(amount);
+        self.taking(state.phase)?;
+        let before = state.queued.plus(state.around);
+        let after = before.plus(amount);
         let refused = self.over(amount).or_else(|| self.over(after));
         if refused.is_none() || self.seeded.is(Fault::I10KeepsWhatWasRefused) {
-            state.1 = after;
+            let place = place(&mut state);
+            *place = place.plus(amount);
         }
+        let Some(resource) = refused else { return Ok(state.queued) };
         drop(state);
-        let Some(resource) = refused else { return Ok(after) };
         self.could_fit(amount)?;
         let (requested, limit) = (resource.of(amount), resource.of(self.limits));
-        let queued = resource.of(queued);
+        let queued = resource.of(before);
         let retry_after = self.time_for(after.minus(self.limits).tokens.max(amount.tokens));
         Err(Error::Overloaded { resource, queued, requested, limit, retry_after })
     }
 
     /// Whether `amount` would be admitted to an empty queue.
-    pub(crate) fn could_fit<E: std::error::Error>(&self, amount: Amount) -> Result<(), Error<E>> {
+    fn could_fit<E: std::error::Error>(&self, amount: Amount) -> Result<(), Error<E>> {
         let Some(resource) = self.over(amount) else { return Ok(()) };
         let (requested, limit) = (resource.of(amount), resource.of(self.limits));
         Err(Error::TooLarge { resource, requested, limit })
@@ -124,32 +153,44 @@ impl Ledger {
     /// Gives back what left the queue.
     pub(crate) fn release(&self, amount: Amount) {
         let mut state = self.state.lock();
-        state.1 = state.1.minus(amount);
+        state.queued = state.queued.minus(amount);
     }
 
-    /// What waits at the moment.
+    /// Gives back what no longer waits around the queue.
+    pub(crate) fn release_around(&self, amount: Amount) {
+        let mut state = self.state.lock();
+        state.around = state.around.minus(amount);
+    }
+
+    /// What waits in the queue at the moment.
     pub(crate) fn queued(&self) -> Amount {
-        self.state.lock().1
+        self.state.lock().queued
     }
 
     /// Whether a request may run at once: taken at all, and nobody would be overtaken.
     pub(crate) fn idle<E: std::error::Error>(&self) -> Result<bool, Error<E>> {
         let state = self.state.lock();
-        self.taking(state.0)?;
-        Ok(state.1.texts == 0)
+        self.taking(state.phase)?;
+        Ok(state.queued.texts == 0)
     }
 
     /// Takes no more requests from here on.
     pub(crate) fn drain(&self) {
         let mut state = self.state.lock();
-        if state.0 == Phase::Open {
-            state.0 = Phase::Draining;
+        if state.phase == Phase::Open {
+            state.phase = Phase::Draining;
         }
     }
 
     /// Takes no more requests, and has none: nothing lives beyond this.
     pub(crate) fn close(&self) {
-        *self.state.lock() = (Phase::Closed, Amount::default());
+        let mut state = self.state.lock();
+        (state.phase, state.queued) = (Phase::Closed, Amount::default());
+    }
+
+    /// Whether it was closed.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.state.lock().phase == Phase::Closed
     }
 
     /// Learns from a batch; the newest counts for a quarter.

@@ -78,39 +78,59 @@
 //! # Deadlines, and a slow backend
 //!
 //! A call of the backend cannot be interrupted. When the deadline of a request passes, the caller is
-//! answered; the backend finishes its batch, and the rows of that caller go nowhere.
+//! answered; the backend finishes its batch, and the rows of that caller go nowhere. Only a call that runs
+//! inline, on the caller's own thread, ends when it ends.
 //!
 //! # What is not shared
 //!
-//! Equal items in one batch, or while one of them is with the backend through the queue, compute once.
-//! An inline call is over in the time that it would take to ask whether an equal one runs, so it is
-//! not looked for.
+//! Equal items in one call, or while one of them is with the backend through the queue, compute once.
+//! Calls that run inline or around the queue are not looked for by others: an inline call is over in the
+//! time that it would take to ask.
+//!
+//! # Classes, and what they do not promise
+//!
+//! A query is dispatched before all [bulk](Class::Bulk) work that waits, so that it waits for the batch that
+//! runs and no longer. Three things can still delay or refuse it: bulk work older than
+//! [`aging`](BatchConfig::aging), which goes first; an array [around the queue](Batcher::embed_direct),
+//! which has its slot to the end; and a queue that bulk work has filled. Index in requests smaller than
+//! the queue, one after the other.
+//!
+//! # Testing code that uses it
+//!
+//! [`ManualClock`] and [`ManualExecutor`] put time and backend into the hands of a test: see
+//! [`ManualExecutor`] for an example. The example `memory_search` of this workspace shows a whole program.
 #![forbid(unsafe_code)]
 
-mod assembly;
+// What a user brings and chooses.
 mod backend;
-mod builder;
 mod clock;
-mod coalescing;
 mod config;
-mod content;
-mod direct;
-mod embedder;
 mod error;
-mod execution;
 mod executor;
+mod observer;
+// From the caller to the answer.
+mod builder;
+mod direct;
+mod execution;
 mod fair_queue;
-mod fault;
-mod gate;
 mod handle;
 mod ledger;
 mod message;
-mod observer;
 mod planner;
+mod worker;
+// What these share.
+mod assembly;
+mod content;
+mod fault;
 mod shared;
 mod stats;
 mod sync;
-mod worker;
+// Devices and embedders.
+mod coalescing;
+mod embedder;
+mod gate;
+
+pub use embed_core;
 
 pub use backend::{Backend, Cost, RowFault};
 pub use builder::Builder;

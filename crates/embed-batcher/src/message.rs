@@ -57,6 +57,6 @@ pub(crate) struct Finished<B: Backend> {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Drained {
-    /// Requests that were not finished by the deadline and got an error.
+    /// Requests in the queue that were not finished by the deadline and got an error.
     pub abandoned: usize,
 }

@@ -14,7 +14,7 @@
 //!
 //! *Equal items ride along.* When an item is chosen, every equal one that waits gets its row too,
 //! without cost; and an item that arrives while an equal one is with the backend joins that row and
-//! never enters the queue.
+//! is never chosen itself. It stays counted as queued until the row is there, because it takes memory.
 //!
 //! *Answers come once.* An item is waiting, running or gone. A request that is withdrawn or expires takes
 //! its waiting items out; those that run stay in their batch, and their rows go nowhere.
@@ -143,6 +143,14 @@ struct Entry<K> {
     bytes: usize,
     content: Option<K>,
     waits: bool,
+    /// The row that it joined: batch and place.
+    joined: Option<(BatchId, usize)>,
+}
+
+impl<K> Entry<K> {
+    fn weight(&self) -> Amount {
+        Amount { texts: 1, tokens: self.tokens, bytes: self.bytes }
+    }
 }
 
 /// A batch that is with the backend.
@@ -291,18 +299,19 @@ impl<G: Clone + Eq + Hash, K: Clone + Eq + Hash> Planner<G, K> {
         let arrived = sent.min(now);
         let mut request =
             Request { arrived, deadline, entries: Few::new(), first: 0, waiting: 0, running: 0 };
-        let (mut joined, mut waiting_tokens) = (Amount::default(), 0_usize);
+        let (mut joined, mut waiting_tokens) = (0, 0_usize);
         for (index, entry) in entries.into_iter().enumerate() {
             let Arriving { tokens, bytes, content } = entry;
             let this = EntryId { request: id, index };
             let running = content.as_ref().and_then(|content| self.running_contents.get(content));
             if let Some(&(batch, row)) = running
-                && let Some(batch) = self.running.get_mut(&batch)
+                && let Some(running) = self.running.get_mut(&batch)
             {
-                batch.rows[row].push(this);
+                running.rows[row].push(this);
                 request.running += 1;
-                joined = joined.plus(Amount { texts: 1, tokens, bytes });
-                request.entries.push(Entry { tokens, bytes, content: None, waits: false });
+                joined += 1;
+                let joined = Some((batch, row));
+                request.entries.push(Entry { tokens, bytes, content: None, waits: false, joined });
                 continue;
             }
             if let Some(content) = &content {
@@ -310,14 +319,13 @@ impl<G: Clone + Eq + Hash, K: Clone + Eq + Hash> Planner<G, K> {
             }
             waiting_tokens = waiting_tokens.saturating_add(tokens);
             request.waiting += 1;
-            request.entries.push(Entry { tokens, bytes, content, waits: true });
+            request.entries.push(Entry { tokens, bytes, content, waits: true, joined: None });
         }
         if request.waiting > 0 {
             self.queue.insert(id, group, class, arrived, (request.waiting, waiting_tokens));
         }
-        if joined.texts > 0 {
-            actions.push(Action::Release(joined));
-            actions.push(Action::Shared { texts: joined.texts });
+        if joined > 0 {
+            actions.push(Action::Shared { texts: joined });
         }
         if let Some(deadline) = deadline {
             self.deadlines.insert((deadline, id));
@@ -340,10 +348,16 @@ impl<G: Clone + Eq + Hash, K: Clone + Eq + Hash> Planner<G, K> {
         }
         let queued = request.waiting;
         let mut released = Amount::default();
-        for index in request.first..request.entries.len() {
-            if request.entries[index].waits {
-                let entry = EntryId { request: id, index };
-                let weight = self.take(&mut request, entry, Charge::Nothing);
+        for index in 0..request.entries.len() {
+            let this = EntryId { request: id, index };
+            let entry = &request.entries[index];
+            if let Some((batch, row)) = entry.joined {
+                released = released.plus(entry.weight());
+                if let Some(running) = self.running.get_mut(&batch) {
+                    running.rows[row].retain(|taker| *taker != this);
+                }
+            } else if entry.waits {
+                let weight = self.take(&mut request, this, Charge::Nothing);
                 released = released.plus(weight);
             }
         }
@@ -405,7 +419,7 @@ impl<G: Clone + Eq + Hash, K: Clone + Eq + Hash> Planner<G, K> {
             if !batch.rows.is_empty() && cost.saturating_add(tokens) > self.config.max_tokens {
                 break CloseCause::Tokens;
             }
-            tokens += cost;
+            tokens = tokens.saturating_add(cost);
             let Some((arrived, content, weight)) = self.start(entry, Charge::Tokens) else {
                 break CloseCause::Exhausted;
             };
@@ -472,15 +486,22 @@ impl<G: Clone + Eq + Hash, K: Clone + Eq + Hash> Planner<G, K> {
         for content in contents {
             self.running_contents.remove(&content);
         }
+        let mut released = Amount::default();
         for entry in rows.iter().flatten() {
             let Some(request) = self.requests.get_mut(&entry.request) else { continue };
             request.running -= 1;
+            if request.entries[entry.index].joined.take().is_some() {
+                released = released.plus(request.entries[entry.index].weight());
+            }
             if request.running == 0 && request.waiting == 0 {
                 if let Some(deadline) = request.deadline {
                     self.deadlines.remove(&(deadline, entry.request));
                 }
                 self.requests.remove(&entry.request);
             }
+        }
+        if released.texts > 0 {
+            actions.push(Action::Release(released));
         }
         actions.push(Action::Deliver { rows });
     }
@@ -508,7 +529,7 @@ fn take<G: Clone + Eq + Hash, K: Eq + Hash>(
     }
     queue.take(id.request, entry.tokens, charge);
     request.waiting -= 1;
-    Amount { texts: 1, tokens: entry.tokens, bytes: entry.bytes }
+    entry.weight()
 }
 
 #[cfg(test)]

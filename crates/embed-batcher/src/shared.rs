@@ -18,7 +18,7 @@ use crate::config::BatchConfig;
 use crate::content::Content;
 use crate::error::Error;
 use crate::execution::{Distinct, Failure, ItemResult, guarded};
-use crate::executor::Executor;
+use crate::executor::{Executor, Job};
 use crate::fault::Seeded;
 use crate::gate::{DeviceGate, GateGuard, Owner};
 use crate::ledger::Ledger;
@@ -97,6 +97,11 @@ impl<B: Backend> Shared<B> {
         .await
     }
 
+    /// Gives a job to the executor. If that panics the job is dropped, which it reports.
+    pub(crate) fn execute(&self, job: Job) {
+        drop(guarded(|| self.executor.execute(job)));
+    }
+
     /// Counts, and tells the observer. A panic in it is its own affair.
     pub(crate) fn observe(&self, observation: &Observation<'_>) {
         self.counters.count(observation);
@@ -164,7 +169,8 @@ impl<B: Backend> Shared<B> {
         let Some(cache) = &self.cache else { return };
         for (item, result) in items.iter().zip(results) {
             if let Ok(row) = result
-                && std::mem::size_of_val::<B::Item>(item) <= self.config.cache_item_bytes
+                && guarded(|| self.backend.cost(item, options))
+                    .is_ok_and(|cost| cost.bytes <= self.config.cache_item_bytes)
             {
                 let content = self.content(options, item);
                 // What is pushed out is dropped after the lock, because its drop is foreign code.

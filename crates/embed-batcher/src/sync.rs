@@ -3,8 +3,9 @@
 //! The channels and the semaphore are tokio's, which shuttle does not see: [`interleave`] stands before
 //! their use, where another thread may come between.
 //!
-//! A panic inside a critical section cannot leave the state behind it half changed (none of them
-//! calls foreign code), so that a poisoned lock is opened like any other.
+//! A panic inside a critical section cannot leave the state behind it half changed, so that a poisoned
+//! lock is opened like any other: none of the sections calls foreign code, but that of the cache, which
+//! compares items and clones rows.
 
 #[cfg(not(feature = "shuttle"))]
 use std::sync as primitive;

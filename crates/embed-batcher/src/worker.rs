@@ -55,6 +55,9 @@ pub struct Worker<B: Backend> {
     failed_before: bool,
 }
 
+/// Rounds of one poll before other tasks have a turn.
+const MOST_ROUNDS: usize = 64;
+
 /// The wait for a slot and the gate.
 struct PermitWait {
     since: Instant,
@@ -62,7 +65,8 @@ struct PermitWait {
 }
 
 struct Request<B: Backend> {
-    items: Few<Arc<B::Item>>,
+    /// Those that have not gone to the backend: what has gone is not counted as queued any more.
+    items: Few<Option<Arc<B::Item>>>,
     options: B::Options,
     assembly: Assembly<B>,
     reply: oneshot::Sender<Answer<B>>,
@@ -88,8 +92,7 @@ impl<B: Backend> Future for Worker<B> {
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
         let this = &mut *self;
-        let mut fired = false;
-        loop {
+        for _ in 0..MOST_ROUNDS {
             this.now = this.shared.clock.now();
             let mut progress = this.take_messages(context);
             progress |= this.take_finished(context);
@@ -98,20 +101,15 @@ impl<B: Backend> Future for Worker<B> {
             }
             // A request that was admitted just before a drain may come after it: its batch needs a slot.
             this.all_slots = None;
-            if this.poll_timer(context) {
-                if fired {
-                    // A clock whose timers fire early: give way instead of spinning.
-                    context.waker().wake_by_ref();
-                    return Poll::Pending;
-                }
-                fired = true;
-                progress = true;
-            }
+            progress |= this.poll_timer(context);
             progress |= this.poll_permit(context);
             if !progress {
                 return Poll::Pending;
             }
         }
+        // Callers without end, or a clock whose timers fire early: others have a turn.
+        context.waker().wake_by_ref();
+        Poll::Pending
     }
 }
 
@@ -143,10 +141,11 @@ impl<B: Backend> Worker<B> {
         self.act(actions, means);
     }
 
-    /// Takes in everything that callers have sent.
+    /// Takes in what callers have sent so far. What they send meanwhile is for the next round, so that
+    /// nobody can keep the worker from everything else.
     fn take_messages(&mut self, context: &mut Context<'_>) -> bool {
         let mut progress = false;
-        loop {
+        for _ in 0..=self.messages.len() {
             // Without waiting first, because a wait counts against tokio's budget for one poll and would
             // cut a long line of messages into small batches.
             let message = match self.messages.try_recv() {
@@ -168,6 +167,7 @@ impl<B: Backend> Worker<B> {
                 }
             }
         }
+        progress
     }
 
     fn abandon(&mut self) -> bool {
@@ -195,6 +195,7 @@ impl<B: Backend> Worker<B> {
             deadline: request.deadline,
             entries: entries.collect(),
         };
+        let items = items.into_iter().map(Some).collect();
         self.requests
             .insert(id, Request { items, options, assembly, reply, sent, dispatched: None });
         self.step(Event::Arrived(arrival), Means::NONE);
@@ -278,15 +279,13 @@ impl<B: Backend> Worker<B> {
 
     fn dispatch(&mut self, dispatch: &Dispatch, permit: Permit, permit_waited: Duration) {
         let now = self.now;
-        for entry in dispatch.rows.iter().chain(&dispatch.riders) {
-            if let Some(request) = self.requests.get_mut(&entry.request) {
-                request.dispatched.get_or_insert(now);
-            }
-        }
-        let item = |entry: &EntryId| {
-            self.requests.get(&entry.request).map(|request| Arc::clone(&request.items[entry.index]))
+        let mut item = |entry: &EntryId| {
+            let request = self.requests.get_mut(&entry.request)?;
+            request.dispatched.get_or_insert(now);
+            request.items[entry.index].take()
         };
-        let items: Vec<Arc<B::Item>> = dispatch.rows.iter().filter_map(item).collect();
+        let items: Vec<Arc<B::Item>> = dispatch.rows.iter().filter_map(&mut item).collect();
+        dispatch.riders.iter().for_each(|rider| drop(item(rider)));
         let first = dispatch.rows.first().and_then(|entry| self.requests.get(&entry.request));
         let Some(options) = first.map(|request| request.options.clone()) else { return };
         self.shared.observe(&Observation::BatchStarted {
@@ -304,8 +303,9 @@ impl<B: Backend> Worker<B> {
             permit: Some(permit),
             content: Some(BatchContent { id: dispatch.batch, items, options }),
             tokens: dispatch.tokens,
+            results: None,
         };
-        self.shared.executor.execute(Box::new(move || batch.run()));
+        self.shared.execute(Box::new(move || batch.run()));
     }
 
     /// Hands out the rows of a batch; the requests that failed with it are withdrawn.
@@ -456,18 +456,20 @@ impl<B: Backend> fmt::Debug for Worker<B> {
     }
 }
 
-/// A batch on its way through the backend. It reports, whatever happens to it.
+/// A batch on its way through the backend. Its drop reports, whatever happens to it.
 struct Batch<B: Backend> {
     shared: Arc<Shared<B>>,
     report: mpsc::UnboundedSender<Finished<B>>,
     permit: Option<Permit>,
     content: Option<BatchContent<B>>,
     tokens: usize,
+    /// What came back, once something has.
+    results: Option<Vec<ItemResult<B>>>,
 }
 
 impl<B: Backend> Batch<B> {
     fn run(mut self) {
-        let Some(content) = self.content.take() else { return };
+        let Some(content) = &self.content else { return };
         if self.shared.seeded.is(Fault::I4RunsWithoutTheGate) {
             self.permit = None;
         }
@@ -475,25 +477,26 @@ impl<B: Backend> Batch<B> {
         let views: Vec<&B::Item> = content.items.iter().map(|item| &**item).collect();
         let results = run(&*self.shared.backend, &views, &content.options, self.shared.seeded);
         let ran = self.shared.clock.now().saturating_duration_since(started);
-        // Slot and gate are free before anybody is told: who acts on the answer finds them so.
-        self.permit = None;
         self.shared.ledger.learn_pace(self.tokens, ran);
         self.shared.observe_finished(&results, self.tokens, ran);
-        interleave();
-        // Without a worker there is nobody to tell.
-        let _ = self.report.send(Finished { content, results });
+        self.results = Some(results);
     }
 }
 
 impl<B: Backend> Drop for Batch<B> {
     fn drop(&mut self) {
+        // Slot and gate are free before anybody is told: who acts on the answer finds them so.
         self.permit = None;
-        // Dropped without having run: the executor has ended.
-        if let Some(content) = self.content.take() {
+        let Some(content) = self.content.take() else { return };
+        let results = self.results.take().unwrap_or_else(|| {
+            // It never ran, because the executor has ended, or something of the user's panicked in it.
             let failure = || Err(Failure { error: Error::Closed, alone: false });
             let results: Vec<ItemResult<B>> = content.items.iter().map(|_| failure()).collect();
             self.shared.observe_finished(&results, 0, Duration::ZERO);
-            let _ = self.report.send(Finished { content, results });
-        }
+            results
+        });
+        interleave();
+        // Without a worker there is nobody to tell.
+        let _ = self.report.send(Finished { content, results });
     }
 }

@@ -1,7 +1,8 @@
 //! Interleavings of threads at the gate and between handles and worker, explored by shuttle.
 //!
-//! Every lock of the crate is a point at which the scheduler may switch, and so are every wait and every
-//! use of tokio's channels and semaphore, which are taken to be right in themselves.
+//! Every lock of the crate is a point at which the scheduler may switch, and so are every wait, every
+//! message to the worker and every request for a slot. Tokio's channels and semaphore are taken to be right
+//! in themselves.
 //!
 //! `cargo test -p embed-batcher --features shuttle --test interleavings`
 

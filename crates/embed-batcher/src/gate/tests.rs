@@ -25,6 +25,7 @@ fn an_exclusive_owner_excludes_itself() {
     let guard = gate.try_acquire(&owner);
     assert!(guard.is_some());
     assert!(gate.try_acquire(&owner).is_none());
+    assert_eq!(owner.name(), "generation");
     drop(guard);
     check_occupancy(&gate, 0, 0);
 }

@@ -12,6 +12,8 @@ struct Bench {
     start: Instant,
     now: Instant,
     next: RequestId,
+    /// What the last arrival led to.
+    arrived: Vec<Action>,
 }
 
 /// A request of one class and group, with the costs of its items; contents are never equal.
@@ -34,7 +36,7 @@ impl Bench {
     fn new(config: BatchConfig) -> Self {
         let now = Instant::now();
         let planner = Planner::new(config, Seeded::default());
-        Self { planner, start: now, now, next: 0 }
+        Self { planner, start: now, now, next: 0, arrived: Vec::new() }
     }
 
     fn default_mode(max_rows: usize, max_tokens: usize) -> Self {
@@ -62,7 +64,7 @@ impl Bench {
         let entries = tokens.into_iter().map(entry).collect();
         let sent = self.now;
         let arrival = Arrival { request, group, class, sent, deadline, entries };
-        self.planner.step(Event::Arrived(arrival), self.now);
+        self.arrived = self.planner.step(Event::Arrived(arrival), self.now);
         request
     }
 
@@ -141,6 +143,23 @@ fn newcomers_without_end_do_not_starve_an_array() {
 }
 
 #[test]
+fn who_has_the_backend_alone_owes_nothing_for_it() {
+    let mut bench = Bench::default_mode(1, 1000);
+    let job = bench.send(array(50, 1));
+    let lone = bench.send(lone(1));
+    bench.check_batch(&[job], CloseCause::Rows);
+    bench.check_batch(&[lone], CloseCause::Rows);
+    for _ in 0..9 {
+        bench.check_batch(&[job], CloseCause::Rows);
+    }
+    // Alone since, it has had all there was: a newcomer starts level with it.
+    let late = bench.send(array(50, 1));
+    for expected in [late, job, job, late] {
+        bench.check_batch(&[expected], CloseCause::Rows);
+    }
+}
+
+#[test]
 fn bulk_goes_after_everything_interactive_until_it_has_aged() {
     let config = BatchConfig { max_rows: 1, aging: MS * 50, ..BatchConfig::default() };
     let mut bench = Bench::new(config);
@@ -216,9 +235,15 @@ fn equal_items_ride_along_wherever_they_wait() {
     assert_eq!((batch.rows[0].request, batch.riders[0].request), (first, twin));
     assert_eq!((batch.rows.len(), batch.riders.len(), batch.tokens), (1, 1, 5));
     // One that comes while the row is computed joins it, and never waits.
+    assert_eq!(bench.arrived, []);
     let late = bench.send_with(lone(5), None, Some(7));
+    assert_eq!(bench.arrived, [Action::Shared { texts: 1 }]);
     let actions = bench.step(Event::Finished(batch.batch));
-    let [Action::Deliver { rows }] = &actions[..] else { unreachable!("{actions:?}") };
+    let [Action::Release(released), Action::Deliver { rows }] = &actions[..] else {
+        unreachable!("{actions:?}")
+    };
+    // What joined was counted until now.
+    assert_eq!(*released, Amount { texts: 1, tokens: 5, bytes: 5 });
     let takers: Vec<RequestId> = rows[0].iter().map(|entry| entry.request).collect();
     assert_eq!(takers, [first, twin, late]);
     // Once it is back, an equal one is computed anew.

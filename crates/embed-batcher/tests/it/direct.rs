@@ -24,7 +24,7 @@ impl Observer for Holds {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_array_holds_the_gate_once_and_goes_in_pieces() {
     let holds = Arc::new(Holds::default());
-    let gate = DeviceGate::observed(Arc::new(TokioClock), holds.clone());
+    let gate = DeviceGate::observed(Arc::new(TokioClock::new()), holds.clone());
     let (builder, hand) = builder(|config| config.max_rows = 3);
     let batcher = builder.gate(gate.clone(), Owner::shared("batcher")).spawn().expect("a runtime");
     hand.release_all();

@@ -5,19 +5,19 @@ use std::pin::Pin;
 use std::task::Poll;
 use std::time::Duration;
 
-use embed_batcher::{Drained, Error, RequestOptions};
+use embed_batcher::{Amount, DeviceGate, Error, Owner, RequestOptions};
 use embed_core::block_on;
 
 use crate::held::{builder, held, until_queued};
 
 const MINUTE: Duration = Duration::from_mins(1);
 
-/// Polls a drain once: from then on nothing is admitted.
-async fn begun<F: Future<Output = Drained>>(drain: F) -> Pin<Box<F>> {
-    let mut drain = Box::pin(drain);
-    let pending = poll_fn(|context| Poll::Ready(drain.as_mut().poll(context).is_pending())).await;
+/// Polls a future once, which has to wait. A drain admits nothing from then on.
+async fn begun<F: Future>(future: F) -> Pin<Box<F>> {
+    let mut future = Box::pin(future);
+    let pending = poll_fn(|context| Poll::Ready(future.as_mut().poll(context).is_pending())).await;
     assert!(pending, "something still runs");
-    drain
+    future
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -96,7 +96,26 @@ fn a_runtime_that_shuts_down_wakes_whoever_waits() {
     assert_eq!(block_on(waiting), Err(Error::Closed));
     assert_eq!(block_on(running), Err(Error::Closed));
     assert_eq!(block_on(batcher.embed("late")), Err(Error::Closed));
+    let stats = batcher.stats();
+    assert_eq!((stats.admitted, stats.closed, stats.queued), (2, 2, Amount::default()));
     hand.release_all();
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_array_that_waits_for_the_gate_ends_with_the_batcher() {
+    let gate = DeviceGate::new();
+    let (builder, hand) = builder(|_| {});
+    let batcher = builder.gate(gate.clone(), Owner::shared("batcher")).spawn().expect("a runtime");
+    let foreign = gate.try_acquire(&Owner::exclusive("generation"));
+    let request = RequestOptions::default();
+    let array = begun(batcher.embed_direct(["a", "b"], &0, &request)).await;
+    let drain = batcher.drain(batcher.deadline_in(MINUTE)).await;
+    assert_eq!(array.await, Err(Error::Closed));
+    assert_eq!(drain.abandoned, 0, "it was not in the queue");
+    assert_eq!(gate.occupancy().waiting, 0);
+    drop(foreign);
+    assert_eq!(hand.calls(), Vec::<Vec<String>>::new());
+    assert_eq!(batcher.stats().closed, 2);
 }
 
 #[test]

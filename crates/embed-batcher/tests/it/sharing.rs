@@ -13,8 +13,10 @@ async fn equal_items_in_flight_compute_once() {
     let joins = batcher.submit(["same"], &0, &request);
     let gone = batcher.submit(["same"], &0, &request);
     let other_options = batcher.submit(["same", "same"], &1, &request);
-    until_queued(&batcher, 2).await;
+    // Those that join are counted while they wait for the row.
+    until_queued(&batcher, 4).await;
     drop(gone);
+    until_queued(&batcher, 3).await;
     hand.release_all();
     assert_eq!(first.await, Ok(vec![4]));
     assert_eq!(joins.await, Ok(vec![4]));
