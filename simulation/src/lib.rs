@@ -9,6 +9,7 @@
 //! [`explore`] runs random cases, with or without one of the batcher's deliberate faults.
 
 mod checks;
+mod endurance;
 mod explore;
 mod invariant;
 mod metamorphic;
@@ -19,6 +20,7 @@ mod trace;
 mod world;
 
 pub use checks::{Violation, check};
+pub use endurance::endure;
 pub use explore::{Report, explore};
 pub use invariant::Invariant;
 pub use op::{Op, Setup, Text};

@@ -99,6 +99,12 @@ pub(crate) fn case(invariant: Invariant) -> impl Strategy<Value = (Setup, Vec<Op
     (setup(focus), vec(op(focus), 1..60))
 }
 
+/// A setup, and operations that never end it.
+pub(crate) fn endless() -> (impl Strategy<Value = Setup>, impl Strategy<Value = Op>) {
+    let ends = |op: &Op| matches!(op, Op::Drain(_) | Op::DropHandles);
+    (setup(Focus::Any), op(Focus::Any).prop_filter("goes on", move |op| !ends(op)))
+}
+
 fn setup(focus: Focus) -> impl Strategy<Value = Setup> {
     let budgets = (1..=3_usize, 1..=6_usize, 4..=24_usize);
     let queue = (6..=40_usize, 60..=200_usize, 120..=400_usize);

@@ -458,6 +458,21 @@ impl World {
         true
     }
 
+    /// Forgets what has been answered and what has come back.
+    pub(crate) fn forget(&mut self) {
+        let mut requests = Vec::with_capacity(self.open.len());
+        for open in &mut self.open {
+            requests.push(self.trace.requests[open.request].clone());
+            open.request = requests.len() - 1;
+        }
+        self.trace.requests = requests;
+        for (index, (batch, _)) in self.jobs.iter_mut().enumerate() {
+            *batch = index;
+        }
+        self.trace.calls = self.jobs.iter().map(|_| None).collect();
+        self.trace.events.clear();
+    }
+
     /// Lets everything end: batches succeed, others leave the gate, timers fire.
     pub fn finish(mut self) -> Trace {
         self.foreign_guard = None;

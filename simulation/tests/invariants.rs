@@ -2,7 +2,7 @@
 //!
 //! `cargo xtask soak` runs the same with many more cases.
 
-use embed_batcher_simulation::{Invariant, explore};
+use embed_batcher_simulation::{Invariant, endure, explore};
 
 /// Cases for each invariant.
 const CASES: u32 = 256;
@@ -18,6 +18,13 @@ fn check(invariant: Invariant) {
     let (_, fault) = Invariant::ALL[invariant as usize];
     let caught = explore(invariant, Some(fault), PATIENCE, 1);
     assert!(caught.failure.is_some(), "{fault:?} is not seen in {PATIENCE} cases");
+}
+
+#[test]
+fn a_long_life_leaves_nothing_behind() {
+    for seed in 0..4 {
+        assert_eq!(endure(10_000, seed), Ok(()));
+    }
 }
 
 macro_rules! invariants {

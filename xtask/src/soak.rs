@@ -10,7 +10,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
-use embed_batcher_simulation::{Counts, Invariant, Report, explore};
+use embed_batcher_simulation::{Counts, Invariant, Report, endure, explore};
 
 /// How long to soak.
 #[derive(clap::Args)]
@@ -25,6 +25,9 @@ pub(crate) struct Args {
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u8).range(1..=24))]
     only: Option<u8>,
 }
+
+/// Operations in the life of the one batcher that is not made anew for each case.
+const LONG_LIFE: u64 = 1_000_000;
 
 /// What was found for one invariant.
 struct Finding {
@@ -59,10 +62,17 @@ pub(crate) fn run(args: &Args) -> bool {
             });
         }
     });
-    panic::set_hook(hook);
     let mut findings = findings.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
     findings.sort_by_key(|finding| finding.number);
-    print(args, &findings)
+    let passed = print(args, &findings);
+    let endured = if args.only.is_some() { Ok(()) } else { endure(LONG_LIFE, args.seed) };
+    panic::set_hook(hook);
+    match &endured {
+        Ok(()) if args.only.is_some() => {}
+        Ok(()) => println!("\none batcher, {LONG_LIFE} operations: nothing left behind"),
+        Err(left) => println!("\none batcher, {LONG_LIFE} operations: FAILS: {left}"),
+    }
+    passed && endured.is_ok()
 }
 
 fn print(args: &Args, findings: &[Finding]) -> bool {

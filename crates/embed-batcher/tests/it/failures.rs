@@ -1,11 +1,15 @@
 //! Errors, panics and refusals: typed, to those whom they concern, and without after-effects.
 
 use std::error::Error as _;
+use std::sync::Arc;
 use std::time::Duration;
 
-use embed_batcher::{Amount, Error, RequestOptions, Resource};
+use embed_batcher::{
+    Amount, ConfigError, DeviceGate, Error, Executor, Job, Observation, Observer, Occupancy, Owner,
+    RequestOptions, Resource, TokioClock,
+};
 
-use crate::held::{Bad, held, until_queued};
+use crate::held::{Bad, builder, held, until_queued};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_bad_item_fails_alone_and_at_its_place() {
@@ -64,6 +68,83 @@ async fn a_cost_function_that_panics_refuses_its_request() {
     assert_eq!(batcher.stats().queued, Amount::default());
     assert_eq!(batcher.stats().refused, 2);
     assert_eq!(batcher.embed("good").await, Ok(4));
+}
+
+/// Panics whenever it is told anything.
+struct Touchy;
+
+impl Observer for Touchy {
+    fn observe(&self, _: &Observation<'_>) {
+        std::panic::panic_any("touchy")
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn observers_that_panic_harm_nobody() {
+    for inline_bytes in [0, 4096] {
+        let gate = DeviceGate::observed(Arc::new(TokioClock::new()), Arc::new(Touchy));
+        let (builder, hand) = builder(|config| config.inline_bytes = inline_bytes);
+        let builder = builder.gate(gate.clone(), Owner::shared("batcher"));
+        let batcher = builder.observer(Arc::new(Touchy)).spawn().expect("a runtime");
+        hand.release_all();
+        let request = RequestOptions::default();
+        assert_eq!(batcher.embed("good").await, Ok(4));
+        assert_eq!(batcher.embed_direct(["a", "bc"], &0, &request).await, Ok(vec![1, 2]));
+        assert!(matches!(batcher.embed("bad").await, Err(Error::Backend(_))));
+        assert_eq!(gate.occupancy(), Occupancy { holders: 0, waiting: 0 });
+    }
+}
+
+/// Has no thread to give.
+struct NoThreads;
+
+impl Executor for NoThreads {
+    fn execute(&self, _: Job) {
+        std::panic::panic_any("no thread")
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_executor_that_panics_fails_its_batch_and_leaves_nothing_behind() {
+    let (builder, _hand) = builder(|_| {});
+    let batcher = builder.executor(NoThreads).spawn().expect("a runtime");
+    for _ in 0..3 {
+        assert_eq!(batcher.embed("good").await, Err(Error::Closed));
+        let direct = batcher.embed_direct(["a", "b"], &0, &RequestOptions::default()).await;
+        assert_eq!(direct, Err(Error::Closed));
+    }
+    let stats = batcher.stats();
+    assert_eq!((stats.queued, stats.running_batches, stats.closed), (Amount::default(), 0, 9));
+}
+
+#[test]
+fn a_runtime_without_timers_is_refused() {
+    let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
+    let _inside = runtime.enter();
+    let (builder, _hand) = builder(|_| {});
+    assert_eq!(builder.spawn().err(), Some(ConfigError::NoTime));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn arrays_around_the_queue_count_while_they_wait() {
+    let (batcher, hand) = held(|config| config.queue_texts = 4);
+    let request = RequestOptions::default();
+    let running = batcher.submit(["running"], &0, &request);
+    hand.until(|calls| calls.len() == 1).await;
+    let mut array = Box::pin(batcher.embed_direct(["a", "b", "c"], &0, &request));
+    let waits = std::future::poll_fn(|context| {
+        std::task::Poll::Ready(array.as_mut().poll(context).is_pending())
+    });
+    assert!(waits.await);
+    let refused = batcher.embed_direct(["d", "e"], &0, &request).await;
+    assert!(matches!(refused, Err(Error::Overloaded { queued: 3, .. })), "{refused:?}");
+    let refused = batcher.embed_many(["d", "e"], &0, &request).await;
+    assert!(matches!(refused, Err(Error::Overloaded { queued: 3, .. })), "{refused:?}");
+    drop(array);
+    let rest = batcher.submit(["d", "e", "f", "g"], &0, &request);
+    hand.release_all();
+    assert_eq!(running.await, Ok(vec![7]));
+    assert_eq!(rest.await, Ok(vec![1; 4]));
 }
 
 #[tokio::test(flavor = "multi_thread")]
