@@ -343,7 +343,7 @@ impl<G: Clone + Eq + Hash, K: Clone + Eq + Hash> Planner<G, K> {
         if let Some(deadline) = request.deadline {
             self.deadlines.remove(&(deadline, id));
         }
-        if self.seeded.is(Fault::I15LeavesATimerBehind) && request.waiting > 0 {
+        if self.seeded.is(Fault::I15LeavesATimerBehind) {
             self.left_behind = self.now.and_then(|now| now.checked_add(self.config.aging));
         }
         let queued = request.waiting;
@@ -362,7 +362,7 @@ impl<G: Clone + Eq + Hash, K: Clone + Eq + Hash> Planner<G, K> {
             }
         }
         let forgets = self.seeded.is(Fault::I5ForgetsToReleaseTheCancelled);
-        if released.texts > 0 && !(forgets && verdict == Verdict::Withdrawn) {
+        if released.texts > 0 && !forgets {
             actions.push(Action::Release(released));
         }
         actions.push(Action::Answer { request: id, verdict, queued });

@@ -74,6 +74,26 @@ fn a_waiter_that_was_let_in_and_never_looked_gives_the_gate_back() {
 }
 
 #[test]
+fn the_waker_of_the_last_poll_is_the_one_that_is_called() {
+    struct Woken(std::sync::atomic::AtomicBool);
+    impl std::task::Wake for Woken {
+        fn wake(self: Arc<Self>) {
+            self.0.store(true, Ordering::SeqCst);
+        }
+    }
+    let gate = DeviceGate::new();
+    let inside = gate.try_acquire(&Owner::exclusive("first"));
+    let mut waits = gate.acquire(&Owner::exclusive("second"));
+    let woken = [false, false].map(|woken| Arc::new(Woken(woken.into())));
+    for woken in &woken {
+        let waker = Waker::from(Arc::clone(woken));
+        assert!(Pin::new(&mut waits).poll(&mut Context::from_waker(&waker)).is_pending());
+    }
+    drop(inside);
+    assert_eq!(woken.map(|woken| woken.0.load(Ordering::SeqCst)), [false, true]);
+}
+
+#[test]
 fn an_acquisition_that_fails_a_thousand_times_leaves_no_trace() {
     let (gate, clock) = (DeviceGate::new(), ManualClock::new());
     let (embedding, generation) = (Owner::shared("embedding"), Owner::exclusive("generation"));
