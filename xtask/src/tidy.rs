@@ -3,7 +3,7 @@
 //! - Crates depend on each other downwards only, as `EDGES` says.
 //! - Every dependency has a license that `LICENSES` allows.
 //! - The documents exist, every Rust file begins with module docs and keeps to a readable length, and
-//!   no text file has trailing blanks or lacks its last line end.
+//!   no text file has trailing blanks or lacks its last line end; links between documents lead somewhere.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -187,6 +187,11 @@ fn text_problems(path: &Path) -> Result<Vec<String>> {
     if !text.ends_with('\n') || text.ends_with("\n\n") {
         problems.push(format!("{name}: does not end with one line end"));
     }
+    if extension == "md" {
+        let folder = path.parent().unwrap_or(path);
+        let dead = relative_links(&text).filter(|target| !folder.join(target).exists());
+        problems.extend(dead.map(|target| format!("{name}: link to {target}, which is not there")));
+    }
     if extension == "rs" {
         if !text.starts_with("//!") {
             problems.push(format!("{name}: does not begin with module docs"));
@@ -199,6 +204,12 @@ fn text_problems(path: &Path) -> Result<Vec<String>> {
     Ok(problems)
 }
 
+/// Targets of the links of a document that lead to files, without their anchors.
+fn relative_links(text: &str) -> impl Iterator<Item = &str> {
+    let targets = text.split("](").skip(1).filter_map(|rest| rest.split([')', '#']).next());
+    targets.filter(|target| !target.is_empty() && !target.contains(':'))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -207,6 +218,12 @@ mod tests {
     fn the_repository_is_tidy() -> Result<()> {
         assert_eq!(problems()?, Vec::<String>::new());
         Ok(())
+    }
+
+    #[test]
+    fn links_to_files_are_found() {
+        let text = "[a](docs/a.md) [b](https://example.org) [c](#here) [d](../d.md#there) (e](f";
+        assert_eq!(relative_links(text).collect::<Vec<_>>(), ["docs/a.md", "../d.md", "f"]);
     }
 
     #[test]

@@ -97,6 +97,10 @@ impl<B: Backend> Future for Worker<B> {
             let mut progress = this.take_messages(context);
             progress |= this.take_finished(context);
             if this.planner.ended() {
+                if progress {
+                    // Until both channels have nothing left and know whom to wake.
+                    continue;
+                }
                 return this.poll_end(context);
             }
             // A request that was admitted just before a drain may come after it: its batch needs a slot.
