@@ -357,8 +357,9 @@ impl<G: Clone + Eq + Hash, K: Clone + Eq + Hash> Planner<G, K> {
                     running.rows[row].retain(|taker| *taker != this);
                 }
             } else if entry.waits {
-                let weight = self.take(&mut request, this, Charge::Nothing);
-                released = released.plus(weight);
+                let (queue, contents) = (&mut self.queue, &mut self.waiting_contents);
+                released =
+                    released.plus(take(queue, contents, &mut request, this, Charge::Nothing));
             }
         }
         let forgets = self.seeded.is(Fault::I5ForgetsToReleaseTheCancelled);
@@ -366,11 +367,6 @@ impl<G: Clone + Eq + Hash, K: Clone + Eq + Hash> Planner<G, K> {
             actions.push(Action::Release(released));
         }
         actions.push(Action::Answer { request: id, verdict, queued });
-    }
-
-    /// Takes a waiting entry out of the queue and of every index; says what it weighed there.
-    fn take(&mut self, request: &mut Request<K>, id: EntryId, charge: Charge) -> Amount {
-        take(&mut self.queue, &mut self.waiting_contents, request, id, charge)
     }
 
     fn window_end(&self, group: &Group<G>) -> Option<Instant> {
