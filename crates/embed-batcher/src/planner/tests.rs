@@ -308,7 +308,9 @@ fn a_drain_cuts_windows_short_and_ends_when_all_is_done() {
     let batch = bench.start_batch().expect("the drain has begun");
     assert_eq!(bench.planner.next_wake_up(), Some(deadline));
     assert!(!bench.planner.ended());
-    bench.step(Event::Finished(batch.batch));
+    // Its items were released when they went.
+    let actions = bench.step(Event::Finished(batch.batch));
+    assert!(matches!(&actions[..], [Action::Deliver { .. }]), "{actions:?}");
     assert!(bench.planner.ended());
     assert_eq!(bench.planner.drained_before(), Some(deadline));
     assert_eq!(bench.planner.next_wake_up(), None);
