@@ -106,7 +106,9 @@ async fn a_text_at_fault_fails_alone_in_the_words_of_the_model() {
         let failed = embedder.embed(texts(), options.clone()).await.expect_err("some are too long");
         let place = failed.input();
         assert!(matches!(failed, embed_core::Error::TooLong { max_length: 5, .. }), "{failed:?}");
-        assert_eq!(place, Some(6));
+        // Texts 6 to 10 are too long. Pieces of an array go in order; two batches may return in any.
+        let first = if arrays == Arrays::Direct { 6..=6 } else { 6..=10 };
+        assert!(place.is_some_and(|place| first.contains(&place)), "{place:?}");
         let nan = embedder.embed(vec!["nan".to_owned()], EncodeOptions::default()).await;
         let nan = nan.expect_err("not a number");
         let cause = nan.source().and_then(|cause| cause.downcast_ref::<Error<embed_core::Error>>());
