@@ -403,33 +403,14 @@ impl Checker<'_> {
         self.require(Invariant::I4, moment.holders == holders, || {
             format!("{} hold the gate, expected {holders}", moment.holders)
         });
-        let live = |request: &crate::trace::Request| request.answer.is_none() && !request.cancelled;
-        let timed = self
-            .model
-            .trace
-            .requests
-            .iter()
-            .any(|request| request.deadline.is_some() && live(request));
+        let mut unanswered = self.unanswered.iter();
+        let timed = unanswered.any(|request| self.model.request(*request).deadline.is_some());
         let lingering = !self.config.linger.is_zero() && !self.model.waiting.is_empty();
-        // Answers are noted in the requests at once, so that `timed` errs on the strict side only for
-        // requests of the future: those have not been sent.
-        let needed = timed
-            || lingering
-            || (self.model.drain.is_some() && !moment.ended)
-            || self.deadline_ahead();
+        let needed = timed || lingering || (self.model.drain.is_some() && !moment.ended);
         self.require(Invariant::I15, needed || moment.timers == 0, || {
             format!("{} timers armed, nothing to wait for", moment.timers)
         });
         self.require(Invariant::I15, moment.timers <= 1, || format!("{} timers", moment.timers));
-    }
-
-    /// Whether an entry that waits or runs has a deadline.
-    fn deadline_ahead(&self) -> bool {
-        let running = self.model.running.iter().filter_map(|batch| self.model.members.get(batch));
-        let entries = running.flatten().chain(self.model.waiting.keys());
-        entries
-            .map(|(request, _)| self.model.request(*request))
-            .any(|request| request.deadline.is_some())
     }
 
     fn waits_for_a_reason(&mut self, moment: &Moment) {

@@ -24,8 +24,6 @@ pub struct Request {
     pub options: u8,
     /// Its deadline.
     pub deadline: Option<Instant>,
-    /// When it was sent.
-    pub sent: Instant,
     /// What it got.
     pub answer: Option<Answer>,
     /// Whether its caller went away.

@@ -255,7 +255,6 @@ impl World {
             class: request.class,
             options,
             deadline: request.deadline,
-            sent: self.clock.now(),
             answer: None,
             cancelled: false,
         });

@@ -12,7 +12,6 @@ use crate::clock::before;
 use crate::config::{BatchConfig, RequestOptions};
 use crate::error::Error;
 use crate::execution::{Distinct, located, run};
-use crate::handle::weight;
 use crate::ledger::Amount;
 use crate::message::Answer;
 use crate::observer::{Observation, Route};
@@ -32,7 +31,7 @@ pub(crate) struct DirectArray<B: Backend> {
 }
 
 impl<B: Backend> DirectArray<B> {
-    /// Takes an array in, unless it could not even wait in an empty queue or nothing is taken any more.
+    /// Takes an array in, unless there is no room for it to wait, or nothing is taken any more.
     pub(crate) fn admit(
         shared: &Arc<Shared<B>>,
         (items, costs): (Few<Arc<B::Item>>, Few<Cost>),
@@ -44,7 +43,7 @@ impl<B: Backend> DirectArray<B> {
         if request.deadline.is_some_and(|deadline| deadline <= admitted) {
             return Err(Error::Expired);
         }
-        let amount = costs.iter().map(|cost| weight(*cost)).fold(Amount::default(), Amount::plus);
+        let amount = Amount::of(&costs);
         let (options, deadline) = (options.clone(), request.deadline);
         let queued = shared.ledger.admit_around(amount)?;
         let (texts, class, route) = (items.len(), request.class, Route::Direct);

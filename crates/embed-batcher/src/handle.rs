@@ -108,7 +108,7 @@ impl<B: Backend> Batcher<B> {
     ///
     /// # Errors
     ///
-    /// Every variant of [`Error`]; the array is refused if it exceeds what may ever wait.
+    /// Every variant of [`Error`]; the array counts against the limits of the queue while it waits.
     pub async fn embed_direct<T: IntoItem<B::Item>>(
         &self,
         items: impl IntoIterator<Item = T>,
@@ -249,7 +249,7 @@ impl<B: Backend> Batcher<B> {
             return Ok(Pending::ready(Ok(assembly.into_rows())));
         }
         let costs = self.costs(&items, options)?;
-        let amount = costs.iter().map(|cost| weight(*cost)).fold(Amount::default(), Amount::plus);
+        let amount = Amount::of(&costs);
         // A call that found the ledger open and got a slot ends before any drain does, because a drain
         // waits for all slots and then closes them.
         if self.fits_inline(amount)
@@ -395,11 +395,6 @@ impl<B: Backend> Batcher<B> {
         }
         Ok(Pending { state: State::Waiting { answer, id, messages: self.messages.downgrade() } })
     }
-}
-
-/// What an item adds to the queue.
-pub(crate) fn weight(cost: Cost) -> Amount {
-    Amount { texts: 1, tokens: cost.tokens, bytes: cost.bytes }
 }
 
 /// The wait for the answer to a request. Dropping it withdraws the request.

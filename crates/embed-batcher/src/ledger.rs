@@ -8,6 +8,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use crate::backend::Cost;
 use crate::config::BatchConfig;
 use crate::error::{Error, Resource};
 use crate::fault::{Fault, Seeded};
@@ -25,6 +26,13 @@ pub struct Amount {
 }
 
 impl Amount {
+    /// What items of these costs add to the queue.
+    pub(crate) fn of(costs: &[Cost]) -> Self {
+        let weights =
+            costs.iter().map(|cost| Self { texts: 1, tokens: cost.tokens, bytes: cost.bytes });
+        weights.fold(Self::default(), Self::plus)
+    }
+
     /// The sum; costs are a caller's function and may be absurd, so it saturates.
     #[must_use]
     pub(crate) fn plus(self, other: Self) -> Self {
