@@ -16,7 +16,7 @@ use embed_core::{Embedder as _, EncodeOptions, Error, Input, RowInfo};
 use crate::kernels::{self, Bags, norm};
 use crate::limits::Limits;
 use crate::model::StaticModel;
-use crate::tokenizer::IdSink;
+use crate::tokenizer::{IdSink, Session};
 
 pub(crate) fn embed_into(
     model: &StaticModel,
@@ -35,10 +35,11 @@ pub(crate) fn embed_into(
     }
 
     let limits = model.limits(options);
+    let mut session = model.tokenizer().session();
     let mut bags = Bags::new();
     let mut unfinished = out;
     for (index, (input, info)) in inputs.iter().zip(info).enumerate() {
-        *info = push_input(model, &limits, index, input, bags.open())?;
+        *info = push_input(model, &mut session, &limits, index, input, bags.open())?;
         bags.close();
         if bags.tokens() >= model.options().max_batch_tokens.get() {
             let (rows, rest) = unfinished.split_at_mut(bags.len() * columns);
@@ -56,6 +57,7 @@ pub(crate) fn embed_into(
 /// Appends the ids of one input that go into its mean; `index` is its number, for messages.
 pub(crate) fn push_input(
     model: &StaticModel,
+    session: &mut Session<'_>,
     limits: &Limits,
     index: usize,
     input: &Input<'_>,
@@ -69,7 +71,7 @@ pub(crate) fn push_input(
                 return Err(Error::TextTooLarge { input: index, bytes: text.len(), limit });
             }
             let mut filter = limits.filter(sink, cut);
-            model.tokenizer().tokenize(text, &mut filter)?;
+            session.tokenize(text, &mut filter)?;
             filter.info()
         }
         Input::Ids(ids) => {

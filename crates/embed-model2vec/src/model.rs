@@ -257,11 +257,14 @@ impl Tokens for StaticModel {
         options: &EncodeOptions,
         ids: &mut Vec<u32>,
     ) -> Result<RowInfo, Error> {
-        forward::push_input(self, &self.limits(options), 0, &Input::Text(text), ids)
+        let session = &mut self.tokenizer.session();
+        forward::push_input(self, session, &self.limits(options), 0, &Input::Text(text), ids)
     }
 
     fn count_tokens(&self, text: &str, options: &EncodeOptions) -> Result<RowInfo, Error> {
-        forward::push_input(self, &self.limits(options), 0, &Input::Text(text), &mut Discard)
+        let session = &mut self.tokenizer.session();
+        let limits = self.limits(options);
+        forward::push_input(self, session, &limits, 0, &Input::Text(text), &mut Discard)
     }
 
     fn vocabulary_size(&self) -> usize {

@@ -11,8 +11,11 @@
 //! had enough. What limits a text (pre-cut, token limit, unknown tokens) is not its business: that
 //! happens once, in `limits.rs`, for every tokenizer.
 
+mod added;
+mod definition;
 mod huggingface;
 mod missing_unknown;
+mod scratch;
 
 use std::ops::ControlFlow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -21,6 +24,8 @@ use embed_core::Error;
 
 use crate::bundle::BundleFile;
 use crate::error::LoadError;
+use added::AddedTokens;
+use definition::Definition;
 use huggingface::HuggingFace;
 pub(crate) use huggingface::Parsed;
 
@@ -33,8 +38,14 @@ pub(crate) trait IdSink {
 /// The tokenizer of a model, with the facts about its vocabulary that encoding needs.
 #[derive(Debug)]
 pub(crate) struct Tokenizer {
-    backend: HuggingFace,
+    family: Family,
     facts: Vocabulary,
+}
+
+/// What turns text into ids: one of our own, or the `tokenizers` crate for every other file.
+#[derive(Debug)]
+enum Family {
+    HuggingFace(HuggingFace),
 }
 
 /// Facts about a vocabulary.
@@ -50,14 +61,49 @@ pub(crate) struct Vocabulary {
     pub(crate) file_max_length: Option<usize>,
 }
 
+impl Vocabulary {
+    /// Facts of a vocabulary whose model has `entries`, each token once.
+    fn new<'a>(
+        definition: &Definition<'_>,
+        entries: impl Iterator<Item = (&'a str, u32)>,
+        added: &'a AddedTokens,
+        is_entry: impl Fn(&str) -> bool,
+        unk_id: Option<u32>,
+    ) -> Self {
+        let mut largest = None;
+        let mut lengths: Vec<usize> = entries
+            .chain(added.iter().filter(|(content, _)| !is_entry(content)))
+            .map(|(token, id)| {
+                largest = largest.max(Some(id));
+                token.chars().count()
+            })
+            .collect();
+        Self {
+            size: largest.map_or(0, |largest| largest as usize + 1),
+            unk_id,
+            median_chars: median(&mut lengths),
+            file_max_length: definition.max_length(),
+        }
+    }
+}
+
 impl Tokenizer {
     pub(crate) fn load(file: &BundleFile) -> Result<Self, LoadError> {
+        if let Some(own) = Self::load_own(&file.bytes) {
+            return Ok(own);
+        }
         // The parser is foreign code over a foreign file: a panic in it is a bad file, not our end.
         let loaded = catch_unwind(AssertUnwindSafe(|| HuggingFace::load(&file.bytes)));
-        let (backend, facts) = loaded
+        let (tokenizer, facts) = loaded
             .unwrap_or_else(|_| Err("the parser panicked".into()))
             .map_err(|source| LoadError::Tokenizer { path: file.path.clone(), source })?;
-        Ok(Self { backend, facts })
+        Ok(Self { family: Family::HuggingFace(tokenizer), facts })
+    }
+
+    /// One of our own tokenizers, if one of them serves the whole file.
+    fn load_own(json: &[u8]) -> Option<Self> {
+        let _definition = Definition::read(json).ok()?;
+        None
     }
 
     pub(crate) fn vocabulary(&self) -> &Vocabulary {
@@ -66,12 +112,30 @@ impl Tokenizer {
 
     /// Which implementation turns text into ids.
     pub(crate) fn path_name(&self) -> &'static str {
-        self.backend.path_name()
+        match &self.family {
+            Family::HuggingFace(tokenizer) => tokenizer.path_name(),
+        }
     }
 
+    /// Begins to tokenize: a session holds the working memory for one text after the other.
+    pub(crate) fn session(&self) -> Session<'_> {
+        match &self.family {
+            Family::HuggingFace(tokenizer) => Session::HuggingFace(tokenizer),
+        }
+    }
+}
+
+/// Tokenizes texts one after the other on one thread.
+pub(crate) enum Session<'t> {
+    HuggingFace(&'t HuggingFace),
+}
+
+impl Session<'_> {
     /// Pushes the ids of `text` until it ends or the sink breaks off.
-    pub(crate) fn tokenize(&self, text: &str, sink: &mut impl IdSink) -> Result<(), Error> {
-        self.backend.tokenize(text, sink)
+    pub(crate) fn tokenize(&mut self, text: &str, sink: &mut impl IdSink) -> Result<(), Error> {
+        match self {
+            Self::HuggingFace(tokenizer) => tokenizer.tokenize(text, sink),
+        }
     }
 }
 
@@ -87,11 +151,11 @@ fn median(lengths: &mut [usize]) -> usize {
     if lengths.is_empty() {
         return 0;
     }
-    lengths.sort_unstable();
-    if lengths.len().is_multiple_of(2) {
-        usize::midpoint(lengths[middle - 1], lengths[middle])
-    } else {
-        lengths[middle]
+    let is_even = lengths.len().is_multiple_of(2);
+    let (below, &mut upper, _) = lengths.select_nth_unstable(middle);
+    match below.iter().max() {
+        Some(&lower) if is_even => usize::midpoint(lower, upper),
+        _ => upper,
     }
 }
 

@@ -1,0 +1,279 @@
+//! `tokenizer.json`, read in one pass into plain values.
+//!
+//! This is the common ground of our own tokenizers: each family looks at a [`Definition`] and either
+//! takes it, completely, or leaves it to the next. Nothing here interprets a pipeline.
+//!
+//! Strings of the vocabulary are borrowed from the file where it has no escapes in them, so that a
+//! vocabulary of half a million pieces costs one list and no copies.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use serde::de::{Deserialize, Deserializer, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde_json::Value;
+
+/// The parts of a tokenizer file that decide on ids.
+#[derive(Debug, serde::Deserialize)]
+pub(super) struct Definition<'a> {
+    version: String,
+    #[serde(default)]
+    truncation: Option<Truncation>,
+    #[serde(default)]
+    pub(super) added_tokens: Vec<AddedToken>,
+    /// How text is rewritten; `Null` if it is not.
+    #[serde(default)]
+    pub(super) normalizer: Value,
+    /// How text is split; `Null` if it is not.
+    #[serde(default)]
+    pub(super) pre_tokenizer: Value,
+    #[serde(borrow)]
+    pub(super) model: Model<'a>,
+}
+
+#[derive(Debug, serde::Deserialize)]
+struct Truncation {
+    max_length: usize,
+}
+
+/// One entry of `added_tokens`.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Deserialize)]
+pub(super) struct AddedToken {
+    pub(super) content: String,
+    pub(super) single_word: bool,
+    pub(super) lstrip: bool,
+    pub(super) rstrip: bool,
+    pub(super) normalized: bool,
+    pub(super) special: bool,
+}
+
+/// The `model` section. Which fields mean something depends on `kind`.
+#[derive(Debug, Default, serde::Deserialize)]
+#[serde(default)]
+pub(super) struct Model<'a> {
+    #[serde(rename = "type")]
+    pub(super) kind: String,
+    #[serde(borrow)]
+    pub(super) vocab: Vocab<'a>,
+    #[serde(borrow)]
+    pub(super) merges: Merges<'a>,
+    pub(super) unk_token: Option<String>,
+    pub(super) unk_id: Option<usize>,
+    pub(super) byte_fallback: bool,
+    pub(super) continuing_subword_prefix: Option<String>,
+    pub(super) end_of_word_suffix: Option<String>,
+    pub(super) max_input_chars_per_word: Option<usize>,
+    pub(super) fuse_unk: bool,
+    pub(super) ignore_merges: bool,
+}
+
+/// A vocabulary in the order of the file.
+#[derive(Debug, Default)]
+pub(super) enum Vocab<'a> {
+    #[default]
+    Missing,
+    /// Tokens with their ids.
+    Ids(Vec<(Cow<'a, str>, u32)>),
+    /// Pieces with their scores; the position is the id.
+    Scores(Vec<(Cow<'a, str>, f64)>),
+}
+
+/// Pairs of tokens that become one, the most important first.
+#[derive(Debug, Default)]
+pub(super) struct Merges<'a>(pub(super) Vec<(Cow<'a, str>, Cow<'a, str>)>);
+
+impl<'a> Definition<'a> {
+    pub(super) fn read(json: &'a [u8]) -> Result<Self, Box<dyn std::error::Error + Send + Sync>> {
+        // One validation of the whole file is faster than one for each string.
+        let definition: Self = serde_json::from_str(std::str::from_utf8(json)?)?;
+        match definition.version.as_str() {
+            "1.0" => Ok(definition),
+            other => Err(format!("`version`: expected \"1.0\", found {other:?}").into()),
+        }
+    }
+
+    /// The token limit that the file asks for.
+    pub(super) fn max_length(&self) -> Option<usize> {
+        self.truncation.as_ref().map(|truncation| truncation.max_length)
+    }
+}
+
+/// A string that is borrowed from the file if it can be.
+struct Text<'a>(Cow<'a, str>);
+
+impl<'de: 'a, 'a> Deserialize<'de> for Text<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct TextVisitor;
+        impl<'de> Visitor<'de> for TextVisitor {
+            type Value = Cow<'de, str>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a string")
+            }
+
+            fn visit_borrowed_str<E>(self, text: &'de str) -> Result<Self::Value, E> {
+                Ok(Cow::Borrowed(text))
+            }
+
+            fn visit_str<E>(self, text: &str) -> Result<Self::Value, E> {
+                Ok(Cow::Owned(text.to_owned()))
+            }
+        }
+        deserializer.deserialize_str(TextVisitor).map(Text)
+    }
+}
+
+impl<'de: 'a, 'a> Deserialize<'de> for Vocab<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct VocabVisitor;
+        impl<'de> Visitor<'de> for VocabVisitor {
+            type Value = Vocab<'de>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a map of tokens to ids or a list of pieces with scores")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+                let mut entries = Vec::with_capacity(1 << 15);
+                while let Some((Text(token), id)) = map.next_entry()? {
+                    entries.push((token, id));
+                }
+                Ok(Vocab::Ids(entries))
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Self::Value, A::Error> {
+                let mut entries = Vec::with_capacity(1 << 15);
+                while let Some((Text(piece), score)) = list.next_element()? {
+                    entries.push((piece, score));
+                }
+                Ok(Vocab::Scores(entries))
+            }
+        }
+        deserializer.deserialize_any(VocabVisitor)
+    }
+}
+
+impl<'de: 'a, 'a> Deserialize<'de> for Merges<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct MergesVisitor;
+        impl<'de> Visitor<'de> for MergesVisitor {
+            type Value = Merges<'de>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a list of pairs of tokens")
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Self::Value, A::Error> {
+                let mut merges = Vec::new();
+                while let Some(Pair(left, right)) = list.next_element()? {
+                    merges.push((left, right));
+                }
+                Ok(Merges(merges))
+            }
+        }
+        deserializer.deserialize_seq(MergesVisitor)
+    }
+}
+
+/// One merge: `["a", "b"]`, or `"a b"` in older files.
+struct Pair<'a>(Cow<'a, str>, Cow<'a, str>);
+
+impl<'de: 'a, 'a> Deserialize<'de> for Pair<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct PairVisitor;
+        impl<'de> Visitor<'de> for PairVisitor {
+            type Value = Pair<'de>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a pair of tokens, or two tokens with a blank between them")
+            }
+
+            fn visit_borrowed_str<E: serde::de::Error>(
+                self,
+                line: &'de str,
+            ) -> Result<Self::Value, E> {
+                let (left, right) = halves(line)?;
+                Ok(Pair(Cow::Borrowed(left), Cow::Borrowed(right)))
+            }
+
+            fn visit_str<E: serde::de::Error>(self, line: &str) -> Result<Self::Value, E> {
+                let (left, right) = halves(line)?;
+                Ok(Pair(Cow::Owned(left.to_owned()), Cow::Owned(right.to_owned())))
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Self::Value, A::Error> {
+                let mut next = || list.next_element::<Text<'de>>();
+                let (Some(Text(left)), Some(Text(right))) = (next()?, next()?) else {
+                    return Err(A::Error::custom("a merge has two tokens"));
+                };
+                match list.next_element::<IgnoredAny>()? {
+                    None => Ok(Pair(left, right)),
+                    Some(_) => Err(A::Error::custom("a merge has two tokens")),
+                }
+            }
+        }
+        deserializer.deserialize_any(PairVisitor)
+    }
+}
+
+fn halves<E: serde::de::Error>(line: &str) -> Result<(&str, &str), E> {
+    match line.split_once(' ') {
+        Some((left, right)) if !right.contains(' ') => Ok((left, right)),
+        _ => Err(E::custom("a merge has two tokens with one blank between them")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(json: &str) -> Result<Definition<'_>, Box<dyn std::error::Error + Send + Sync>> {
+        Definition::read(json.as_bytes())
+    }
+
+    #[test]
+    fn strings_without_escapes_are_borrowed() {
+        let json = r#"{"version":"1.0","model":{"type":"WordPiece","vocab":{"a":0,"\u00e9":1}}}"#;
+        let definition = read(json).expect("valid");
+        let Vocab::Ids(entries) = definition.model.vocab else { panic!("a map of ids") };
+        assert!(matches!(entries[0], (Cow::Borrowed("a"), 0)));
+        assert!(matches!(&entries[1], (Cow::Owned(text), 1) if text == "é"));
+        assert!(definition.normalizer.is_null() && definition.pre_tokenizer.is_null());
+    }
+
+    #[test]
+    fn both_spellings_of_merges_are_read() {
+        let json = r#"{"version":"1.0","truncation":{"max_length":7,"stride":0},
+            "model":{"type":"BPE","vocab":{},"merges":["a b",["c","d e"]]}}"#;
+        let definition = read(json).expect("valid");
+        assert_eq!(definition.max_length(), Some(7));
+        let merges = definition.model.merges.0;
+        assert_eq!(merges, [("a".into(), "b".into()), ("c".into(), "d e".into())]);
+    }
+
+    #[test]
+    fn pieces_keep_their_order_and_scores() {
+        let json = r#"{"version":"1.0","model":{"type":"Unigram","unk_id":1,"vocab":[["a",-1.5],["▁",0]]}}"#;
+        let definition = read(json).expect("valid");
+        let Vocab::Scores(pieces) = definition.model.vocab else { panic!("a list of scores") };
+        assert_eq!(pieces, [("a".into(), -1.5), ("▁".into(), 0.0)]);
+        assert_eq!(definition.model.unk_id, Some(1));
+    }
+
+    #[test]
+    fn what_is_not_such_a_file_is_refused() {
+        for json in [
+            "",
+            "[]",
+            r#"{"version":"1.0"}"#,
+            r#"{"version":"2.0","model":{}}"#,
+            r#"{"version":"1.0","model":{"vocab":7}}"#,
+            r#"{"version":"1.0","model":{"merges":["abc"]}}"#,
+            r#"{"version":"1.0","model":{"merges":[["a"]]}}"#,
+            r#"{"version":"1.0","model":{"merges":[["a","b","c"]]}}"#,
+            "{\"version\":\"1.0\",\"model\":{\"type\":\"\u{0}\"}}",
+        ] {
+            assert!(read(json).is_err(), "{json}");
+        }
+        assert!(Definition::read(b"\xff").is_err());
+    }
+}
