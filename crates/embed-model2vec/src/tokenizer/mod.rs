@@ -12,6 +12,7 @@
 //! happens once, in `limits.rs`, for every tokenizer.
 
 mod added;
+mod bert;
 mod definition;
 mod huggingface;
 mod missing_unknown;
