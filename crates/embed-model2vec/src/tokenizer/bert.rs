@@ -57,6 +57,8 @@ pub(super) enum Rewritten<'n> {
 pub(super) struct Piece {
     /// `None` for an accent of class 0 that was removed: it still keeps marks apart.
     pub(super) character: Option<char>,
+    /// The class of the character.
+    pub(super) class: Class,
     /// Canonical combining class, where marks are sorted by it; 0 otherwise.
     pub(super) combining_class: u8,
 }
@@ -117,24 +119,28 @@ impl BertNormalizer {
     /// Appends the normalized form of `text`.
     pub(super) fn normalize_into(&self, text: &str, out: &mut String) {
         let mut marks = Marks::default();
+        let mut give = |marks: &mut Marks, piece: Piece| match piece.character {
+            Some(mark) if piece.combining_class > 0 => marks.hold(piece.combining_class, mark),
+            character => {
+                out.extend(std::iter::from_fn(|| marks.next()));
+                out.extend(character);
+            }
+        };
         for character in text.chars() {
-            let rewritten = self.rewrite(character);
-            if let Rewritten::Pieces(pieces) = rewritten {
-                for &piece in pieces {
-                    marks.push(piece, |character| out.push(character));
+            match self.rewrite(character) {
+                Rewritten::Nothing => {}
+                Rewritten::Space(c) | Rewritten::Word(c) | Rewritten::Punctuation(c) => {
+                    give(&mut marks, Piece::starter(c));
                 }
-                continue;
-            }
-            if rewritten != Rewritten::Nothing {
-                marks.flush(|character| out.push(character));
-            }
-            match rewritten {
-                Rewritten::Nothing | Rewritten::Pieces(_) => {}
-                Rewritten::Space(c) | Rewritten::Word(c) | Rewritten::Punctuation(c) => out.push(c),
-                Rewritten::Padded(c) => out.extend([' ', c, ' ']),
+                Rewritten::Padded(c) => {
+                    [' ', c, ' '].into_iter().for_each(|c| give(&mut marks, Piece::starter(c)));
+                }
+                Rewritten::Pieces(pieces) => {
+                    pieces.iter().for_each(|&piece| give(&mut marks, piece));
+                }
             }
         }
-        marks.flush(|character| out.push(character));
+        out.extend(std::iter::from_fn(|| marks.next()));
     }
 }
 
@@ -145,35 +151,45 @@ impl fmt::Debug for BertNormalizer {
 }
 
 /// Combining marks that wait for their canonical order.
+///
+/// They are held until a character of class 0 or the end of the text comes, and then taken out by
+/// [`next`](Self::next) until there is none left.
 #[derive(Debug, Default)]
-pub(super) struct Marks(Vec<(u8, char)>);
+pub(super) struct Marks {
+    /// Class and mark.
+    held: Vec<(u8, char)>,
+    /// How many of them were given out; they are in order from the first one on.
+    given: usize,
+}
 
 impl Marks {
     /// Whether no mark waits.
     #[inline]
     pub(super) fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.held.is_empty()
     }
 
-    /// Takes the next piece of a text and gives out what is in order.
-    pub(super) fn push(&mut self, piece: Piece, mut give: impl FnMut(char)) {
-        match piece {
-            Piece { character: Some(mark), combining_class: 1.. } => {
-                self.0.push((piece.combining_class, mark));
-            }
-            Piece { character, .. } => {
-                self.flush(&mut give);
-                character.into_iter().for_each(give);
-            }
-        }
+    pub(super) fn clear(&mut self) {
+        self.held.clear();
+        self.given = 0;
     }
 
-    /// Gives out the marks that wait: a character of class 0, or the end, has come.
-    pub(super) fn flush(&mut self, mut give: impl FnMut(char)) {
-        if !self.0.is_empty() {
-            self.0.sort_by_key(|&(class, _)| class);
-            self.0.drain(..).for_each(|(_, mark)| give(mark));
+    /// Holds a mark of a class that is not 0.
+    pub(super) fn hold(&mut self, combining_class: u8, mark: char) {
+        self.held.push((combining_class, mark));
+    }
+
+    /// The next mark in order.
+    pub(super) fn next(&mut self) -> Option<char> {
+        if self.given == 0 {
+            self.held.sort_by_key(|&(class, _)| class);
         }
+        let next = self.held.get(self.given).map(|&(_, mark)| mark);
+        self.given += 1;
+        if next.is_none() {
+            self.clear();
+        }
+        next
     }
 }
 
@@ -212,16 +228,16 @@ impl Page {
         let single = |kind: u32, character: char| kind << KIND_SHIFT | u32::from(character);
         match *pieces {
             [] => NOTHING << KIND_SHIFT,
-            [Piece { character: Some(c), combining_class: 0 }] => match class(c) {
+            [Piece { character: Some(c), combining_class: 0, class }] => match class {
                 Class::Space => single(SPACE, c),
                 Class::Punctuation => single(PUNCTUATION, c),
                 Class::Word => single(WORD, c),
             },
-            [BLANK, Piece { character: Some(c), combining_class: 0 }, BLANK]
-                if class(c) == Class::Word =>
-            {
-                single(PADDED, c)
-            }
+            [
+                BLANK,
+                Piece { character: Some(c), combining_class: 0, class: Class::Word },
+                BLANK,
+            ] => single(PADDED, c),
             _ => {
                 // At most 256 characters with less than 20 pieces each: both numbers fit.
                 let fits = |number: usize| u32::try_from(number).expect("a page has few pieces");
@@ -253,9 +269,24 @@ impl Page {
     }
 }
 
-const BLANK: Piece = Piece { character: Some(' '), combining_class: 0 };
+const BLANK: Piece = Piece { character: Some(' '), class: Class::Space, combining_class: 0 };
+
+impl Piece {
+    /// A character that is not sorted.
+    fn starter(character: char) -> Self {
+        Self { character: Some(character), class: class(character), combining_class: 0 }
+    }
+}
 
 impl Settings {
+    /// The normalizer that changes nothing.
+    pub(super) const NOTHING: Self = Self {
+        clean_text: false,
+        handle_chinese_chars: false,
+        strip_accents: false,
+        lowercase: false,
+    };
+
     /// The four steps for one character.
     fn rewrite(self, mut character: char, out: &mut Vec<Piece>) {
         if self.clean_text {
@@ -286,12 +317,12 @@ impl Settings {
         if !part.is_mark_nonspacing() {
             self.push_lower(part, combining_class, out);
         } else if combining_class == 0 {
-            out.push(Piece { character: None, combining_class });
+            out.push(Piece { character: None, class: Class::Word, combining_class });
         }
     }
 
     fn push_lower(self, character: char, combining_class: u8, out: &mut Vec<Piece>) {
-        let mut push = |c| out.push(Piece { character: Some(c), combining_class });
+        let mut push = |c| out.push(Piece { combining_class, ..Piece::starter(c) });
         if self.lowercase {
             character.to_lowercase().for_each(push);
         } else {
