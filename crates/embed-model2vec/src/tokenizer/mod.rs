@@ -17,6 +17,8 @@ mod definition;
 mod huggingface;
 mod missing_unknown;
 mod scratch;
+#[cfg(test)]
+mod test_texts;
 mod wordpiece;
 
 use std::ops::ControlFlow;
