@@ -14,7 +14,9 @@
 mod added;
 mod bert;
 mod definition;
+#[cfg(any(test, feature = "tokenizers"))]
 mod huggingface;
+#[cfg(any(test, feature = "tokenizers"))]
 mod missing_unknown;
 mod scratch;
 #[cfg(test)]
@@ -22,7 +24,6 @@ mod test_texts;
 mod wordpiece;
 
 use std::ops::ControlFlow;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use embed_core::Error;
 
@@ -30,8 +31,10 @@ use crate::bundle::BundleFile;
 use crate::error::LoadError;
 use added::AddedTokens;
 use definition::Definition;
+#[cfg(feature = "tokenizers")]
 use huggingface::HuggingFace;
-pub(crate) use huggingface::Parsed;
+#[cfg(feature = "tokenizers")]
+pub(crate) use huggingface::{Parsed, parse};
 use scratch::Borrowed;
 use wordpiece::WordPiece;
 
@@ -52,6 +55,7 @@ pub(crate) struct Tokenizer {
 #[derive(Debug)]
 enum Family {
     WordPiece(WordPiece),
+    #[cfg(feature = "tokenizers")]
     HuggingFace(HuggingFace),
 }
 
@@ -95,23 +99,38 @@ impl Vocabulary {
 }
 
 impl Tokenizer {
+    /// The tokenizer of a file: one of our own if one serves all that the file asks for.
     pub(crate) fn load(file: &BundleFile) -> Result<Self, LoadError> {
-        if let Some(own) = Self::load_own(&file.bytes) {
-            return Ok(own);
+        match Definition::read(&file.bytes) {
+            Ok(definition) => match Self::own(&definition) {
+                Some(own) => Ok(own),
+                None => Self::fallback(file, || LoadError::UnsupportedTokenizer {
+                    path: file.path.clone(),
+                    found: definition.to_string(),
+                }),
+            },
+            Err(source) => {
+                Self::fallback(file, || LoadError::Tokenizer { path: file.path.clone(), source })
+            }
         }
-        // The parser is foreign code over a foreign file: a panic in it is a bad file, not our end.
-        let loaded = catch_unwind(AssertUnwindSafe(|| HuggingFace::load(&file.bytes)));
-        let (tokenizer, facts) = loaded
-            .unwrap_or_else(|_| Err("the parser panicked".into()))
-            .map_err(|source| LoadError::Tokenizer { path: file.path.clone(), source })?;
+    }
+
+    fn own(definition: &Definition<'_>) -> Option<Self> {
+        let (tokenizer, facts) = WordPiece::new(definition)?;
+        Some(Self { family: Family::WordPiece(tokenizer), facts })
+    }
+
+    /// The `tokenizers` crate, for what our own do not serve; it also knows best what is wrong with a
+    /// file.
+    #[cfg(feature = "tokenizers")]
+    fn fallback(file: &BundleFile, _: impl FnOnce() -> LoadError) -> Result<Self, LoadError> {
+        let (tokenizer, facts) = HuggingFace::load_file(file)?;
         Ok(Self { family: Family::HuggingFace(tokenizer), facts })
     }
 
-    /// One of our own tokenizers, if one of them serves the whole file.
-    fn load_own(json: &[u8]) -> Option<Self> {
-        let definition = Definition::read(json).ok()?;
-        let (tokenizer, facts) = WordPiece::new(&definition)?;
-        Some(Self { family: Family::WordPiece(tokenizer), facts })
+    #[cfg(not(feature = "tokenizers"))]
+    fn fallback(_: &BundleFile, error: impl FnOnce() -> LoadError) -> Result<Self, LoadError> {
+        Err(error())
     }
 
     pub(crate) fn vocabulary(&self) -> &Vocabulary {
@@ -122,6 +141,7 @@ impl Tokenizer {
     pub(crate) fn path_name(&self) -> &'static str {
         match &self.family {
             Family::WordPiece(_) => "WordPiece, our own",
+            #[cfg(feature = "tokenizers")]
             Family::HuggingFace(tokenizer) => tokenizer.path_name(),
         }
     }
@@ -130,6 +150,7 @@ impl Tokenizer {
     pub(crate) fn session(&self) -> Session<'_> {
         Session(match &self.family {
             Family::WordPiece(tokenizer) => Running::WordPiece(tokenizer, tokenizer.scratch()),
+            #[cfg(feature = "tokenizers")]
             Family::HuggingFace(tokenizer) => Running::HuggingFace(tokenizer),
         })
     }
@@ -141,6 +162,7 @@ pub(crate) struct Session<'t>(Running<'t>);
 /// A family with the working memory of a session.
 enum Running<'t> {
     WordPiece(&'t WordPiece, Borrowed<'t, wordpiece::Scratch>),
+    #[cfg(feature = "tokenizers")]
     HuggingFace(&'t HuggingFace),
 }
 
@@ -151,16 +173,11 @@ impl Session<'_> {
         // A sink that breaks off has what it wanted: that is no error.
         let _ = match &mut self.0 {
             Running::WordPiece(tokenizer, scratch) => tokenizer.tokenize(text, scratch, sink),
+            #[cfg(feature = "tokenizers")]
             Running::HuggingFace(tokenizer) => return tokenizer.tokenize(text, sink),
         };
         Ok(())
     }
-}
-
-/// Parses a tokenizer for the reference, which uses nothing else of this module.
-pub(crate) fn parse(file: &BundleFile) -> Result<Parsed, LoadError> {
-    Parsed::read(&file.bytes)
-        .map_err(|source| LoadError::Tokenizer { path: file.path.clone(), source })
 }
 
 /// The median of entry lengths as `int(numpy.median(lengths))` gives it.

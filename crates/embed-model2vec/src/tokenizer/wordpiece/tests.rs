@@ -9,6 +9,7 @@ use tokenizers::normalizers::BertNormalizer;
 use tokenizers::pre_tokenizers::bert::BertPreTokenizer;
 use tokenizers::{AddedToken, TokenizerBuilder};
 
+use super::super::definition::Definition;
 use super::super::huggingface::HuggingFace;
 use super::super::test_texts;
 use super::super::{Family, Tokenizer};
@@ -46,7 +47,8 @@ struct Pair {
 impl Pair {
     fn new(file: &Value) -> Self {
         let json = serde_json::to_vec(file).expect("JSON");
-        let ours = Tokenizer::load_own(&json).expect("the file is one of ours");
+        let definition = Definition::read(&json).expect("a valid file");
+        let ours = Tokenizer::own(&definition).expect("the file is one of ours");
         assert!(matches!(ours.family, Family::WordPiece(_)));
         let (reference, facts) = HuggingFace::load(&json).expect("a valid file");
         assert_eq!(*ours.vocabulary(), facts);
@@ -171,7 +173,9 @@ fn other_files_are_left_to_the_reference() {
     let refused = |change: &dyn Fn(&mut Value)| {
         let mut file = TRAINED.clone();
         change(&mut file);
-        assert!(Tokenizer::load_own(&serde_json::to_vec(&file).expect("JSON")).is_none());
+        let json = serde_json::to_vec(&file).expect("JSON");
+        let ours = Definition::read(&json).ok().and_then(|definition| Tokenizer::own(&definition));
+        assert!(ours.is_none());
     };
     refused(&|file| file["pre_tokenizer"] = json!({"type": "Whitespace"}));
     refused(&|file| file["pre_tokenizer"] = Value::Null);

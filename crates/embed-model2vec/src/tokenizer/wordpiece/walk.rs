@@ -42,9 +42,9 @@ struct Found {
     key: Key,
     /// The id if the word was found among the seeds at once.
     id: u32,
-    start: u8,
+    start: u32,
     /// Letters and digits; 0 for punctuation.
-    run: u8,
+    run: u32,
 }
 
 impl Steps {
@@ -72,12 +72,11 @@ impl Walker<'_> {
         while at < bytes.len() {
             let rest = &bytes[at..];
             let mut padded = [b' '; WINDOW];
-            let window = match rest.first_chunk::<WINDOW>() {
-                Some(window) => window,
-                None => {
-                    padded[..rest.len()].copy_from_slice(rest);
-                    &padded
-                }
+            let window = if let Some(window) = rest.first_chunk::<WINDOW>() {
+                window
+            } else {
+                padded[..rest.len()].copy_from_slice(rest);
+                &padded
             };
             let (done, finished) = self.walk_block(window, steps, sink)?;
             at += done;
@@ -115,14 +114,14 @@ impl Walker<'_> {
             let len = run.clamp(1, 16) as usize;
             let key = Key::of_prefix(first, len, if run > 0 { fold } else { 0 });
             let id = self.speller.seeds.glance(key);
-            steps.words[count] = Found { key, id, start: start as u8, run: run as u8 };
+            steps.words[count] = Found { key, id, start, run };
             count += 1;
         }
 
         let longest = self.speller.longest_keyed();
         for index in 0..count {
             let Found { key, id, start, run } = steps.words[index];
-            let (start, run) = (usize::from(start), usize::from(run));
+            let (start, run) = (start as usize, run as usize);
             if run > longest {
                 for &byte in &block[start..start + run] {
                     let lower = if fold == 0 { byte } else { byte.to_ascii_lowercase() };
