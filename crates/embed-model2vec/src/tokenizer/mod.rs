@@ -54,9 +54,9 @@ pub(crate) struct Tokenizer {
 /// What turns text into ids: one of our own, or the `tokenizers` crate for every other file.
 #[derive(Debug)]
 enum Family {
-    WordPiece(WordPiece),
+    WordPiece(Box<WordPiece>),
     #[cfg(feature = "tokenizers")]
-    HuggingFace(HuggingFace),
+    HuggingFace(Box<HuggingFace>),
 }
 
 /// Facts about a vocabulary.
@@ -117,7 +117,7 @@ impl Tokenizer {
 
     fn own(definition: &Definition<'_>) -> Option<Self> {
         let (tokenizer, facts) = WordPiece::new(definition)?;
-        Some(Self { family: Family::WordPiece(tokenizer), facts })
+        Some(Self { family: Family::WordPiece(Box::new(tokenizer)), facts })
     }
 
     /// The `tokenizers` crate, for what our own do not serve; it also knows best what is wrong with a
@@ -125,7 +125,7 @@ impl Tokenizer {
     #[cfg(feature = "tokenizers")]
     fn fallback(file: &BundleFile, _: impl FnOnce() -> LoadError) -> Result<Self, LoadError> {
         let (tokenizer, facts) = HuggingFace::load_file(file)?;
-        Ok(Self { family: Family::HuggingFace(tokenizer), facts })
+        Ok(Self { family: Family::HuggingFace(Box::new(tokenizer)), facts })
     }
 
     #[cfg(not(feature = "tokenizers"))]
