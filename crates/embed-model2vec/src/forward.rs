@@ -1,19 +1,18 @@
 //! The batched forward: a batch of inputs to finished rows, without padding.
 //!
-//! All inputs of a batch are tokenized into one flat buffer of ids with bag boundaries, and that
-//! buffer is pooled by **one** call of the kernel. Nothing is padded, so that a long text costs its
-//! own tokens and never its neighbors'.
+//! One [`Pooler`] serves a batch: the ids of an input go into it as the tokenizer finds them, and its
+//! mean is written straight into the caller's buffer before the next input begins. Nothing is padded,
+//! so that a long text costs its own tokens and never its neighbors'.
 //!
-//! Memory: the ids of a batch are bounded by [`ModelOptions::max_batch_tokens`]. When they exceed it,
-//! the bags so far are pooled and the buffer is used again; a batch then takes more than one kernel
-//! call. What one text can add is bounded by [`ModelOptions::max_text_bytes`].
+//! Memory: the pooler's own, about 2 KiB and one row, whatever the batch and however long its texts.
+//! What tokenizing one text can claim is bounded by [`ModelOptions::max_text_bytes`].
 //!
-//! [`ModelOptions::max_batch_tokens`]: crate::ModelOptions::max_batch_tokens
+//! [`Pooler`]: crate::kernels::Pooler
 //! [`ModelOptions::max_text_bytes`]: crate::ModelOptions::max_text_bytes
 
 use embed_core::{Embedder as _, EncodeOptions, Error, Input, RowInfo};
 
-use crate::kernels::{self, Bags, norm};
+use crate::kernels::norm;
 use crate::limits::Limits;
 use crate::model::StaticModel;
 use crate::tokenizer::IdSink;
@@ -34,21 +33,21 @@ pub(crate) fn embed_into(
         return Err(Error::InfoLength { expected: inputs.len(), found: info.len() });
     }
 
-    let limits = model.limits(options);
-    let mut bags = Bags::new();
-    let mut unfinished = out;
-    for (index, (input, info)) in inputs.iter().zip(info).enumerate() {
-        *info = push_input(model, &limits, index, input, bags.open())?;
-        bags.close();
-        if bags.tokens() >= model.options().max_batch_tokens.get() {
-            let (rows, rest) = unfinished.split_at_mut(bags.len() * columns);
-            finish_rows(model, options, &bags, columns, rows);
-            unfinished = rest;
-            bags.clear();
-        }
+    if inputs.is_empty() {
+        return Ok(());
     }
-    if bags.len() > 0 {
-        finish_rows(model, options, &bags, columns, unfinished);
+
+    model.count_forward();
+    let limits = model.limits(options);
+    let normalizes = model.normalizes(options);
+    let mut pooler = model.pooler(columns);
+    let rows = out.chunks_exact_mut(columns);
+    for (index, ((input, info), row)) in inputs.iter().zip(info).zip(rows).enumerate() {
+        *info = push_input(model, &limits, index, input, &mut pooler)?;
+        pooler.finish(row);
+        if normalizes {
+            norm::normalize(row, options.norm_guard);
+        }
     }
     Ok(())
 }
@@ -91,22 +90,5 @@ pub(crate) fn push_input(
     match limits.violation(&info) {
         Some(max_length) => Err(Error::TooLong { input: index, max_length }),
         None => Ok(info),
-    }
-}
-
-/// Pools the bags into `rows` and normalizes them if asked.
-fn finish_rows(
-    model: &StaticModel,
-    options: &EncodeOptions,
-    bags: &Bags,
-    columns: usize,
-    rows: &mut [f32],
-) {
-    model.count_forward();
-    kernels::pool(model.weights(), model.weights_file(), bags, columns, rows);
-    if model.normalizes(options) {
-        for row in rows.chunks_exact_mut(columns) {
-            norm::normalize(row, options.norm_guard);
-        }
     }
 }

@@ -12,7 +12,7 @@ use crate::bundle::{Bundle, BundleFile, Layout};
 use crate::config::ModelConfig;
 use crate::error::LoadError;
 use crate::forward;
-use crate::kernels::{self, Bags};
+use crate::kernels::{Level, Pooler};
 use crate::limits::Limits;
 use crate::tokenizer::{IdSink, Tokenizer};
 use crate::weights::Weights;
@@ -28,31 +28,19 @@ pub struct ModelOptions {
     ///
     /// Under the default limit of 512 tokens the pre-cut keeps every text far below it.
     pub max_text_bytes: usize,
-    /// When the tokens of a batch reach this number, they are pooled before more are read. It bounds
-    /// the memory for ids to four bytes each, plus the one text that reached it. Default: 1,048,576.
-    pub max_batch_tokens: NonZeroUsize,
 }
 
 impl ModelOptions {
     /// The same limits with another size of the largest text, in bytes.
     #[must_use]
     pub fn with_max_text_bytes(self, max_text_bytes: usize) -> Self {
-        Self { max_text_bytes, ..self }
-    }
-
-    /// The same limits with another number of tokens that are pooled at once.
-    #[must_use]
-    pub fn with_max_batch_tokens(self, max_batch_tokens: NonZeroUsize) -> Self {
-        Self { max_batch_tokens, ..self }
+        Self { max_text_bytes }
     }
 }
 
 impl Default for ModelOptions {
     fn default() -> Self {
-        Self {
-            max_text_bytes: 1 << 20,
-            max_batch_tokens: const { NonZeroUsize::new(1 << 20).expect("not zero") },
-        }
+        Self { max_text_bytes: 1 << 20 }
     }
 }
 
@@ -79,6 +67,8 @@ pub struct StaticModel {
     tokenizer: Tokenizer,
     weights: Weights,
     options: ModelOptions,
+    /// How rows are pooled: the fastest way that this machine knows.
+    level: Level,
     identity: OnceLock<String>,
     forwards: AtomicU64,
 }
@@ -120,9 +110,27 @@ impl StaticModel {
             tokenizer,
             weights,
             options,
+            level: Level::best(),
             identity: OnceLock::new(),
             forwards: AtomicU64::new(0),
         })
+    }
+
+    /// The pooling kernels that this machine can run, the fastest one last. For benchmarks and
+    /// comparisons: all of them give the same bits.
+    #[doc(hidden)]
+    pub fn kernels() -> impl Iterator<Item = &'static str> {
+        Level::available().into_iter().map(Level::name)
+    }
+
+    /// The model with one of [`kernels`](Self::kernels); unchanged if there is none of that name.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn with_kernel(mut self, name: &str) -> Self {
+        if let Some(level) = Level::available().into_iter().find(|level| level.name() == name) {
+            self.level = level;
+        }
+        self
     }
 
     /// The files that the model was made of.
@@ -148,6 +156,7 @@ impl StaticModel {
             weights_type: self.weights.factors.type_name(),
             mapped: self.weights.mapping.is_some(),
             tokenizer: self.tokenizer.path_name(),
+            kernel: self.level.name(),
             vocabulary: vocabulary.size,
             unk_id: vocabulary.unk_id,
             median_chars: vocabulary.median_chars,
@@ -156,10 +165,9 @@ impl StaticModel {
         }
     }
 
-    /// How often the pooling kernel was called since the model was loaded.
+    /// How often a batch of one or more inputs was embedded since the model was loaded.
     ///
-    /// One call serves a whole batch; only a batch of more than
-    /// [`max_batch_tokens`](ModelOptions::max_batch_tokens) tokens takes more than one.
+    /// A batch is one forward, however many inputs it has; a single text is a batch of one.
     pub fn forward_count(&self) -> u64 {
         self.forwards.load(Ordering::Relaxed)
     }
@@ -172,13 +180,11 @@ impl StaticModel {
     pub fn audit(&self) -> Audit {
         let mut audit = Audit::default();
         let mut row = vec![0.0; self.weights.dim];
-        let mut bag = Bags::new();
+        let mut pooler = self.pooler(self.weights.dim);
         for id in 0..self.tokenizer.vocabulary().size {
             let id = u32::try_from(id).expect("ids are u32");
-            bag.clear();
-            bag.open().push(id);
-            bag.close();
-            kernels::pool(&self.weights, self.weights_file(), &bag, self.weights.dim, &mut row);
+            let _ = pooler.push(id);
+            pooler.finish(&mut row);
             if row.iter().any(|value| !value.is_finite()) {
                 audit.non_finite.push(id);
             } else if row.iter().all(|&value| value == 0.0) {
@@ -222,6 +228,11 @@ impl StaticModel {
 
     pub(crate) fn config(&self) -> &ModelConfig {
         &self.config
+    }
+
+    /// A pooler for rows of `columns` values.
+    pub(crate) fn pooler(&self, columns: usize) -> Pooler<'_> {
+        Pooler::new(&self.weights, &self.bundle.weights.bytes, self.level, columns)
     }
 
     pub(crate) fn count_forward(&self) {
@@ -308,6 +319,8 @@ pub struct Description {
     pub mapped: bool,
     /// Kind of tokenizer and what runs it.
     pub tokenizer: &'static str,
+    /// Instructions that rows are pooled with.
+    pub kernel: &'static str,
     /// Number of token ids.
     pub vocabulary: usize,
     /// Id of the unknown token.

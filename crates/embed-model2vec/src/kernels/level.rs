@@ -1,0 +1,79 @@
+//! Which instructions the kernels may use.
+
+use super::block::Block;
+use super::columns::{self, Base, Target};
+use super::scalar;
+#[cfg(target_arch = "x86_64")]
+use super::x86;
+
+/// An implementation that this machine can run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Level(Name);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Name {
+    Scalar,
+    Base,
+    #[cfg(target_arch = "x86_64")]
+    Avx2,
+    #[cfg(target_arch = "x86_64")]
+    Avx512,
+}
+
+impl Level {
+    /// All levels of this machine, the best one last.
+    pub(crate) fn available() -> Vec<Self> {
+        let mut levels = vec![Self(Name::Scalar), Self(Name::Base)];
+        #[cfg(target_arch = "x86_64")]
+        levels.extend(detected());
+        levels
+    }
+
+    /// The fastest level of this machine.
+    pub(crate) fn best() -> Self {
+        *Self::available().last().expect("two levels are always there")
+    }
+
+    pub(crate) fn name(self) -> &'static str {
+        match self.0 {
+            Name::Scalar => "scalar",
+            Name::Base => "base",
+            #[cfg(target_arch = "x86_64")]
+            Name::Avx2 => "AVX2",
+            #[cfg(target_arch = "x86_64")]
+            Name::Avx512 => "AVX-512",
+        }
+    }
+
+    /// Pools a block.
+    #[inline]
+    pub(super) fn pool(self, block: &Block<'_>, target: Target<'_>) {
+        match self.0 {
+            Name::Scalar => match target {
+                Target::Mean(row) => scalar::mean(block, row),
+                Target::Sums(sums) => scalar::add(block, sums),
+            },
+            Name::Base => columns::pool::<Base>(block, target),
+            #[cfg(target_arch = "x86_64")]
+            #[expect(unsafe_code, reason = "calls a function for a detected instruction set")]
+            // SAFETY: only `detected` makes this value, after the processor has said so.
+            Name::Avx2 => unsafe { x86::avx2(block, target) },
+            #[cfg(target_arch = "x86_64")]
+            #[expect(unsafe_code, reason = "calls a function for a detected instruction set")]
+            // SAFETY: as above.
+            Name::Avx512 => unsafe { x86::avx512(block, target) },
+        }
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+fn detected() -> impl Iterator<Item = Level> {
+    let avx2 = is_x86_feature_detected!("avx2") && is_x86_feature_detected!("f16c");
+    let avx512 = avx2
+        && is_x86_feature_detected!("avx512f")
+        && is_x86_feature_detected!("avx512bw")
+        && is_x86_feature_detected!("avx512vl")
+        && is_x86_feature_detected!("avx512dq");
+    let level = |detected: bool, name| detected.then_some(Level(name));
+    [level(avx2, Name::Avx2), level(avx512, Name::Avx512)].into_iter().flatten()
+}

@@ -1,0 +1,1 @@
+//! Every level against the definition.
