@@ -1,25 +1,84 @@
-//! The vector kernel.
+//! The vector kernel: one loop for every instruction set.
+//!
+//! # How it goes
+//!
+//! The columns of the table are taken in blocks so narrow that the running sums of a block fit into
+//! registers: for each block of columns, go over the tokens, add each token's part of its row to the
+//! sums, and at the end write the means. Nothing is loaded but table, and nothing is stored but
+//! results. The scalar loop goes over whole rows instead and has to load and store a sum for each
+//! element.
+//!
+//! A block is a whole number of chunks of [`CHUNK`] neighboring columns, and a chunk is one value of
+//! a type that an [`Isa`] provides, with the few operations on it that pooling needs. [`pool`] is
+//! compiled once for each instruction set; see `x86.rs`.
+//!
+//! # Why the bits are those of the definition
+//!
+//! - A column sees its additions in token order: only the order *between* columns is changed.
+//! - A sum of integers is kept in 16 bits and exact: a block of ids is short enough
+//!   ([`MAX_IDS`](super::block::MAX_IDS)). Signed and unsigned 16-bit additions are the same operation.
+//! - A product is rounded before it is added: the two are separate operations, and the compiler never
+//!   fuses them by itself.
+//! - The mean of a single block is divided in `f32`, not in `f64` as in the definition. Dividend and
+//!   divisor are both exact in `f32` (a sum of bytes is below 2^16, the count is at most 2^8), and
+//!   `f64` has more than twice the digits of `f32` and two to spare: then rounding the `f64` quotient
+//!   to `f32` gives what dividing in `f32` gives, for subnormal results too.
+//! - In the last chunk of a narrow row, columns beyond the wanted ones are computed and thrown away.
+//!
+//! # What makes it fast
+//!
+//! - Rows lie all over a table that is larger than the caches, so each token's part is asked for
+//!   [`AHEAD`] tokens before its turn.
+//! - Row number and weight of each token are looked up once, not once for each block of columns.
+//!
+//! # What did not pay
+//!
+//! - Arrays in place of the vector types, for the compiler to vectorize: F32 rows came out as well,
+//!   but sums of I8 rows and wide blocks were taken apart into single elements, three to ten times
+//!   slower, and differently with each change nearby. It remains the portable fallback.
 
 use std::marker::PhantomData;
 
 use super::block::{Block, MAX_IDS, Token};
-use super::scalar::{self, Sums};
+use super::scalar::{self, Accumulate as _, Sums};
 use crate::weights::{Elements, TokenWeights};
 
-/// Columns that are handled together: every loop below runs over this many neighbors.
+/// Neighboring columns that are handled together: one AVX-512 register of `f32`.
 pub(super) const CHUNK: usize = 16;
 
-/// What an instruction set adds to the portable loops.
+/// How many tokens ahead of its turn a row is fetched.
+const AHEAD: usize = 8;
+
+/// An instruction set: values of [`CHUNK`] columns and operations on them, column by column.
 pub(super) trait Isa {
-    /// Bytes of running sums that fit into registers beside what else the loop needs.
-    const SUMS: usize;
+    /// The widest block whose sums of 32 bits fit into registers, in chunks.
+    const F32_CHUNKS: usize;
+    /// The same for sums of 16 bits.
+    const I16_CHUNKS: usize;
 
-    fn widen_f16(bits: &[u16; CHUNK]) -> [f32; CHUNK];
+    type F32s: Copy;
+    type I16s: Copy;
 
+    fn load_f32(values: &[f32; CHUNK]) -> Self::F32s;
+    fn store_f32(values: Self::F32s) -> [f32; CHUNK];
+    fn widen_f16(bits: &[u16; CHUNK]) -> Self::F32s;
+    fn widen_bf16(bits: &[u16; CHUNK]) -> Self::F32s;
+    fn widen_i8(values: &[i8; CHUNK]) -> Self::F32s;
+    fn widen_u8(values: &[u8; CHUNK]) -> Self::F32s;
+    fn add(left: Self::F32s, right: Self::F32s) -> Self::F32s;
+    fn scale(values: Self::F32s, factor: f32) -> Self::F32s;
+
+    fn load_i8(values: &[i8; CHUNK]) -> Self::I16s;
+    fn load_u8(values: &[u8; CHUNK]) -> Self::I16s;
+    fn store_i16(values: Self::I16s) -> [i16; CHUNK];
+    /// Wraps around, so that it serves unsigned sums as well.
+    fn add_i16(left: Self::I16s, right: Self::I16s) -> Self::I16s;
+
+    /// Asks for the cache line of an element.
     fn prefetch<T>(element: &T);
 }
 
-/// Where the results of a block go.
+/// Where the results of a block of ids go.
 pub(super) enum Target<'a> {
     /// The block is the whole bag: its means.
     Mean(&'a mut [f32]),
@@ -27,23 +86,27 @@ pub(super) enum Target<'a> {
     Sums(&'a mut Sums),
 }
 
-/// Pools a block.
+/// Pools a block of ids.
+///
+/// F64 tables, F64 weights and F16 weights are rare and left to the definition.
 #[inline(always)]
 pub(super) fn pool<I: Isa>(block: &Block<'_>, target: Target<'_>) {
     let file = block.file;
     let job = Job { block, target };
     match (&block.weights.elements, &block.weights.factors) {
-        (Elements::F32(t), TokenWeights::None) => job.run::<I, Unweighted<F32>>(t.get(file)),
-        (Elements::F16(t), TokenWeights::None) => job.run::<I, Unweighted<F16>>(t.get(file)),
-        (Elements::Bf16(t), TokenWeights::None) => job.run::<I, Unweighted<Bf16>>(t.get(file)),
-        (Elements::I8(t), TokenWeights::None) => job.run::<I, Exact<i8>>(t.get(file)),
-        (Elements::U8(t), TokenWeights::None) => job.run::<I, Exact<u8>>(t.get(file)),
+        (Elements::F64(_), _) | (_, TokenWeights::Half(_) | TokenWeights::Double(_)) => {
+            scalar::pool(block, job.target);
+        }
+        (Elements::F32(t), TokenWeights::None) => job.run::<I, Plain<F32>>(t.get(file)),
+        (Elements::F16(t), TokenWeights::None) => job.run::<I, Plain<F16>>(t.get(file)),
+        (Elements::Bf16(t), TokenWeights::None) => job.run::<I, Plain<Bf16>>(t.get(file)),
+        (Elements::I8(t), TokenWeights::None) => job.run::<I, ExactI8>(t.get(file)),
+        (Elements::U8(t), TokenWeights::None) => job.run::<I, ExactU8>(t.get(file)),
         (Elements::F32(t), TokenWeights::Single(_)) => job.run::<I, Weighted<F32>>(t.get(file)),
         (Elements::F16(t), TokenWeights::Single(_)) => job.run::<I, Weighted<F16>>(t.get(file)),
         (Elements::Bf16(t), TokenWeights::Single(_)) => job.run::<I, Weighted<Bf16>>(t.get(file)),
         (Elements::I8(t), TokenWeights::Single(_)) => job.run::<I, Weighted<I8>>(t.get(file)),
         (Elements::U8(t), TokenWeights::Single(_)) => job.run::<I, Weighted<U8>>(t.get(file)),
-        (Elements::F64(_), _) | (_, TokenWeights::Half(_) | TokenWeights::Double(_)) => job.rare(),
     }
 }
 
@@ -53,338 +116,273 @@ struct Job<'a> {
 }
 
 impl Job<'_> {
-    #[inline(never)]
-    fn rare(self) {
-        match self.target {
-            Target::Mean(row) => scalar::mean(self.block, row),
-            Target::Sums(sums) => scalar::add(self.block, sums),
-        }
-    }
-
     #[inline(always)]
-    fn run<I: Isa, K: Kind>(self, table: &[K::Element]) {
+    fn run<I: Isa, K: Kind<I>>(self, table: &[K::Element]) {
         let mut tokens = [Token::default(); MAX_IDS];
         let tokens = self.block.resolve(&mut tokens);
         let rows = Rows { table, dim: self.block.weights.dim, tokens };
         match self.target {
-            Target::Mean(row) => rows.pool::<I, K, _>(&mut Means { row, count: tokens.len() }),
-            Target::Sums(sums) => rows.pool::<I, K, _>(&mut Running { sums: K::Sum::of(sums) }),
+            Target::Mean(row) => rows.pool::<I, K>(&mut Output::Means(row, tokens.len() as f32)),
+            Target::Sums(sums) => rows.pool::<I, K>(&mut Output::Sums(K::Sum::of(sums))),
         }
     }
 }
 
+/// The rows of a block's tokens.
 struct Rows<'a, T> {
     table: &'a [T],
     dim: usize,
     tokens: &'a [Token],
 }
 
+/// [`Target`], once the type of the sums is known.
+enum Output<'a, S> {
+    Means(&'a mut [f32], f32),
+    Sums(&'a mut [S]),
+}
+
 impl<T: Copy> Rows<'_, T> {
+    /// Goes over the columns in the widest blocks that fit.
     #[inline(always)]
-    fn pool<I: Isa, K: Kind<Element = T>, O: Output<K>>(&self, output: &mut O) {
-        let columns = output.columns();
+    fn pool<I: Isa, K: Kind<I, Element = T>>(&self, output: &mut Output<'_, K::Sum>) {
+        let columns = match output {
+            Output::Means(row, _) => row.len(),
+            Output::Sums(sums) => sums.len(),
+        };
         let mut start = 0;
-        // The condition on SUMS is constant.
-        let wide = I::SUMS / size_of::<K::Lane>() / CHUNK;
-        if wide >= 16 {
-            while columns - start >= 16 * CHUNK {
-                self.column_block::<I, K, O, 16>(start, output);
-                start += 16 * CHUNK;
-            }
+        // What K::CHUNKS excludes is never compiled: the comparisons are constant.
+        while K::CHUNKS >= 16 && columns - start >= 16 * CHUNK {
+            self.pool_columns::<I, K, 16>(start, output);
+            start += 16 * CHUNK;
         }
-        if wide >= 8 {
-            while columns - start >= 8 * CHUNK {
-                self.column_block::<I, K, O, 8>(start, output);
-                start += 8 * CHUNK;
-            }
+        while K::CHUNKS >= 8 && columns - start >= 8 * CHUNK {
+            self.pool_columns::<I, K, 8>(start, output);
+            start += 8 * CHUNK;
         }
-        while columns - start >= 4 * CHUNK {
-            self.column_block::<I, K, O, 4>(start, output);
+        while K::CHUNKS >= 4 && columns - start >= 4 * CHUNK {
+            self.pool_columns::<I, K, 4>(start, output);
             start += 4 * CHUNK;
         }
         while columns > start {
-            self.column_block::<I, K, O, 1>(start, output);
+            self.pool_columns::<I, K, 1>(start, output);
             start += CHUNK;
         }
     }
 
+    /// `N` chunks of columns, the last of them maybe beyond the wanted ones.
     #[inline(always)]
-    fn column_block<I: Isa, K: Kind<Element = T>, O: Output<K>, const N: usize>(
+    fn pool_columns<I: Isa, K: Kind<I, Element = T>, const N: usize>(
         &self,
         start: usize,
-        output: &mut O,
+        output: &mut Output<'_, K::Sum>,
     ) {
-        let mut sums = [[K::ZERO; CHUNK]; N];
-        output.open(start, sums.as_flattened_mut());
+        let mut lanes = [K::zero(); N];
+        if let Output::Sums(sums) = output {
+            for (lanes, sums) in lanes.iter_mut().zip(sums[start..].chunks(CHUNK)) {
+                *lanes = K::open(sums);
+            }
+        }
         for (index, token) in self.tokens.iter().enumerate() {
-            if start == 0
-                && AHEAD > 0
-                && let Some(next) = self.tokens.get(index + AHEAD)
+            if let Some(next) = self.tokens.get(index + AHEAD)
+                && let Some(elements) = self.elements::<N>(next, start)
             {
-                let at = next.row as usize * self.dim;
-                let row = &self.table[at..at + output.columns()];
-                for element in row.iter().step_by(64 / size_of::<T>()) {
+                for element in elements.as_flattened().iter().step_by(64 / size_of::<T>()) {
                     I::prefetch(element);
                 }
             }
-            let at = token.row as usize * self.dim + start;
-            if let Some(elements) = self.table.get(at..at + N * CHUNK) {
-                let (chunks, _) = elements.as_chunks::<CHUNK>();
-                for (sum, chunk) in sums.iter_mut().zip(chunks) {
-                    K::add::<I>(sum, chunk, token.factor);
+            if let Some(elements) = self.elements::<N>(token, start) {
+                for (lanes, elements) in lanes.iter_mut().zip(elements) {
+                    *lanes = K::add(*lanes, elements, token.factor);
                 }
             } else {
-                self.last_row::<I, K>(at, token.factor, &mut sums[0]);
+                lanes[0] = K::add(lanes[0], &self.end_of_table(token, start), token.factor);
             }
         }
-        output.close(start, sums.as_flattened());
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn last_row<I: Isa, K: Kind<Element = T>>(
-        &self,
-        at: usize,
-        factor: f32,
-        sums: &mut [K::Lane; CHUNK],
-    ) {
-        let rest = &self.table[at..];
-        let mut padded = [rest[0]; CHUNK];
-        padded[..rest.len()].copy_from_slice(rest);
-        K::add::<I>(sums, &padded, factor);
-    }
-}
-
-pub(super) const AHEAD: usize = 8;
-
-trait Output<K: Kind> {
-    fn columns(&self) -> usize;
-    fn open(&self, start: usize, lanes: &mut [K::Lane]);
-    fn close(&mut self, start: usize, lanes: &[K::Lane]);
-}
-
-struct Means<'a> {
-    row: &'a mut [f32],
-    count: usize,
-}
-
-impl<K: Kind> Output<K> for Means<'_> {
-    #[inline(always)]
-    fn columns(&self) -> usize {
-        self.row.len()
-    }
-
-    #[inline(always)]
-    fn open(&self, _: usize, _: &mut [K::Lane]) {}
-
-    #[inline(always)]
-    fn close(&mut self, start: usize, lanes: &[K::Lane]) {
-        let count = self.count as f32;
-        for (mean, &lane) in self.row[start..].iter_mut().zip(lanes) {
-            *mean = K::value(lane) / count;
-        }
-    }
-}
-
-struct Running<'a, S> {
-    sums: &'a mut [S],
-}
-
-impl<K: Kind> Output<K> for Running<'_, K::Sum> {
-    #[inline(always)]
-    fn columns(&self) -> usize {
-        self.sums.len()
-    }
-
-    #[inline(always)]
-    fn open(&self, start: usize, lanes: &mut [K::Lane]) {
-        for (lane, &sum) in lanes.iter_mut().zip(&self.sums[start..]) {
-            *lane = K::open(sum);
-        }
-    }
-
-    #[inline(always)]
-    fn close(&mut self, start: usize, lanes: &[K::Lane]) {
-        for (&lane, sum) in lanes.iter().zip(&mut self.sums[start..]) {
-            *sum = K::close(*sum, lane);
-        }
-    }
-}
-
-trait Kind {
-    type Element: Copy;
-    type Lane: Copy;
-    type Sum: scalar::Accumulate;
-    const ZERO: Self::Lane;
-    fn add<I: Isa>(sums: &mut [Self::Lane; CHUNK], row: &[Self::Element; CHUNK], factor: f32);
-    fn value(lane: Self::Lane) -> f32;
-    fn open(sum: Self::Sum) -> Self::Lane;
-    fn close(sum: Self::Sum, lane: Self::Lane) -> Self::Sum;
-}
-use scalar::Accumulate as _;
-
-struct Unweighted<F>(PhantomData<F>);
-struct Weighted<F>(PhantomData<F>);
-struct Exact<T>(PhantomData<T>);
-
-macro_rules! single {
-    () => {
-        type Element = F::Element;
-        type Lane = f32;
-        type Sum = f32;
-        const ZERO: f32 = 0.0;
-
-        #[inline(always)]
-        fn value(lane: f32) -> f32 {
-            lane
-        }
-
-        #[inline(always)]
-        fn open(sum: f32) -> f32 {
-            sum
-        }
-
-        #[inline(always)]
-        fn close(_: f32, lane: f32) -> f32 {
-            lane
-        }
-    };
-}
-
-impl<F: Format> Kind for Unweighted<F> {
-    single!();
-
-    #[inline(always)]
-    fn add<I: Isa>(sums: &mut [f32; CHUNK], row: &[F::Element; CHUNK], _: f32) {
-        let values = F::widen::<I>(row);
-        for (sum, value) in sums.iter_mut().zip(values) {
-            *sum += value;
-        }
-    }
-}
-
-impl<F: Format> Kind for Weighted<F> {
-    single!();
-
-    #[inline(always)]
-    fn add<I: Isa>(sums: &mut [f32; CHUNK], row: &[F::Element; CHUNK], factor: f32) {
-        let values = F::widen::<I>(row);
-        for (sum, value) in sums.iter_mut().zip(values) {
-            *sum += value * factor;
-        }
-    }
-}
-
-macro_rules! exact {
-    ($element:ty, $lane:ty) => {
-        impl Kind for Exact<$element> {
-            type Element = $element;
-            type Lane = $lane;
-            type Sum = i64;
-            const ZERO: $lane = 0;
-
-            #[inline(always)]
-            fn add<I: Isa>(sums: &mut [$lane; CHUNK], row: &[$element; CHUNK], _: f32) {
-                for (sum, &element) in sums.iter_mut().zip(row) {
-                    *sum = sum.wrapping_add(<$lane>::from(element));
+        match output {
+            Output::Means(row, count) => {
+                for (lanes, row) in lanes.iter().zip(row[start..].chunks_mut(CHUNK)) {
+                    for (mean, sum) in row.iter_mut().zip(K::values(*lanes)) {
+                        *mean = sum / *count;
+                    }
                 }
             }
+            Output::Sums(sums) => {
+                for (lanes, sums) in lanes.iter().zip(sums[start..].chunks_mut(CHUNK)) {
+                    K::close(*lanes, sums);
+                }
+            }
+        }
+    }
+
+    /// A token's elements from column `start` on, past the end of its row if need be; `None` at the
+    /// end of the table.
+    #[inline(always)]
+    fn elements<const N: usize>(&self, token: &Token, start: usize) -> Option<&[[T; CHUNK]; N]> {
+        let at = token.row as usize * self.dim + start;
+        let (chunks, _) = self.table.get(at..at + N * CHUNK)?.as_chunks();
+        chunks.first_chunk()
+    }
+
+    /// The last elements of the table, and anything behind them.
+    #[cold]
+    fn end_of_table(&self, token: &Token, start: usize) -> [T; CHUNK] {
+        let rest = &self.table[token.row as usize * self.dim + start..];
+        let mut elements = [rest[0]; CHUNK];
+        elements[..rest.len()].copy_from_slice(rest);
+        elements
+    }
+}
+
+/// A way to add up rows: stored type, weights or none, and the type of the sums.
+trait Kind<I: Isa> {
+    type Element: Copy;
+    type Lanes: Copy;
+    /// The type of the sums between blocks of ids.
+    type Sum: scalar::Accumulate;
+    /// The widest block of columns.
+    const CHUNKS: usize;
+
+    fn zero() -> Self::Lanes;
+    fn add(sums: Self::Lanes, row: &[Self::Element; CHUNK], factor: f32) -> Self::Lanes;
+    /// The sums of a single block.
+    fn values(sums: Self::Lanes) -> [f32; CHUNK];
+    /// What to continue from, given up to [`CHUNK`] running sums.
+    fn open(sums: &[Self::Sum]) -> Self::Lanes;
+    /// Brings the running sums up to date.
+    fn close(lanes: Self::Lanes, sums: &mut [Self::Sum]);
+}
+
+/// `f32` sums of rows.
+struct Plain<F>(PhantomData<F>);
+
+/// `f32` sums of rows times weights.
+struct Weighted<F>(PhantomData<F>);
+
+/// What the two have in common: the running sums are `f32` and simply continued.
+macro_rules! f32_sums {
+    () => {
+        type Element = F::Element;
+        type Lanes = I::F32s;
+        type Sum = f32;
+        const CHUNKS: usize = I::F32_CHUNKS;
+
+        #[inline(always)]
+        fn zero() -> I::F32s {
+            I::load_f32(&[0.0; CHUNK])
+        }
+
+        #[inline(always)]
+        fn values(sums: I::F32s) -> [f32; CHUNK] {
+            I::store_f32(sums)
+        }
+
+        #[inline(always)]
+        fn open(sums: &[f32]) -> I::F32s {
+            let mut values = [0.0; CHUNK];
+            values[..sums.len()].copy_from_slice(sums);
+            I::load_f32(&values)
+        }
+
+        #[inline(always)]
+        fn close(lanes: I::F32s, sums: &mut [f32]) {
+            sums.copy_from_slice(&I::store_f32(lanes)[..sums.len()]);
+        }
+    };
+}
+
+impl<I: Isa, F: Format<I>> Kind<I> for Plain<F> {
+    f32_sums!();
+
+    #[inline(always)]
+    fn add(sums: I::F32s, row: &[F::Element; CHUNK], _: f32) -> I::F32s {
+        I::add(sums, F::widen(row))
+    }
+}
+
+impl<I: Isa, F: Format<I>> Kind<I> for Weighted<F> {
+    f32_sums!();
+
+    #[inline(always)]
+    fn add(sums: I::F32s, row: &[F::Element; CHUNK], factor: f32) -> I::F32s {
+        I::add(sums, I::scale(F::widen(row), factor))
+    }
+}
+
+/// Exact sums of integers: of one block in 16 bits, between blocks in `i64`.
+macro_rules! exact {
+    ($(#[$doc:meta])* $name:ident, $element:ty, $load:ident, $read:expr) => {
+        $(#[$doc])*
+        struct $name;
+
+        impl<I: Isa> Kind<I> for $name {
+            type Element = $element;
+            type Lanes = I::I16s;
+            type Sum = i64;
+            const CHUNKS: usize = I::I16_CHUNKS;
 
             #[inline(always)]
-            fn value(lane: $lane) -> f32 {
-                f32::from(lane)
+            fn zero() -> I::I16s {
+                I::$load(&[0; CHUNK])
             }
 
             #[inline(always)]
-            fn open(_: i64) -> $lane {
-                0
+            fn add(sums: I::I16s, row: &[$element; CHUNK], _: f32) -> I::I16s {
+                I::add_i16(sums, I::$load(row))
             }
 
             #[inline(always)]
-            fn close(sum: i64, lane: $lane) -> i64 {
-                sum + i64::from(lane)
+            fn values(sums: I::I16s) -> [f32; CHUNK] {
+                I::store_i16(sums).map(|bits| f32::from($read(bits)))
+            }
+
+            #[inline(always)]
+            fn open(_: &[i64]) -> I::I16s {
+                <Self as Kind<I>>::zero()
+            }
+
+            #[inline(always)]
+            fn close(lanes: I::I16s, sums: &mut [i64]) {
+                for (sum, bits) in sums.iter_mut().zip(I::store_i16(lanes)) {
+                    *sum += i64::from($read(bits));
+                }
             }
         }
     };
 }
-exact!(i8, i16);
-exact!(u8, u16);
 
-trait Format {
+exact!(
+    /// Sums of I8 rows.
+    ExactI8, i8, load_i8, |bits: i16| bits
+);
+exact!(
+    /// Sums of U8 rows.
+    ExactU8, u8, load_u8, i16::cast_unsigned
+);
+
+/// A stored type that reads as `f32`.
+trait Format<I: Isa> {
     type Element: Copy;
-    fn widen<I: Isa>(row: &[Self::Element; CHUNK]) -> [f32; CHUNK];
+
+    fn widen(row: &[Self::Element; CHUNK]) -> I::F32s;
 }
 
-struct F32;
-struct F16;
-struct Bf16;
-struct I8;
-struct U8;
+macro_rules! format {
+    ($name:ident, $element:ty, $widen:ident) => {
+        struct $name;
 
-impl Format for F32 {
-    type Element = f32;
+        impl<I: Isa> Format<I> for $name {
+            type Element = $element;
 
-    #[inline(always)]
-    fn widen<I: Isa>(row: &[f32; CHUNK]) -> [f32; CHUNK] {
-        *row
-    }
+            #[inline(always)]
+            fn widen(row: &[$element; CHUNK]) -> I::F32s {
+                I::$widen(row)
+            }
+        }
+    };
 }
 
-impl Format for F16 {
-    type Element = u16;
-
-    #[inline(always)]
-    fn widen<I: Isa>(row: &[u16; CHUNK]) -> [f32; CHUNK] {
-        I::widen_f16(row)
-    }
-}
-
-impl Format for Bf16 {
-    type Element = u16;
-
-    #[inline(always)]
-    fn widen<I: Isa>(row: &[u16; CHUNK]) -> [f32; CHUNK] {
-        row.map(|bits| f32::from_bits(u32::from(bits) << 16))
-    }
-}
-
-impl Format for I8 {
-    type Element = i8;
-
-    #[inline(always)]
-    fn widen<I: Isa>(row: &[i8; CHUNK]) -> [f32; CHUNK] {
-        row.map(f32::from)
-    }
-}
-
-impl Format for U8 {
-    type Element = u8;
-
-    #[inline(always)]
-    fn widen<I: Isa>(row: &[u8; CHUNK]) -> [f32; CHUNK] {
-        row.map(f32::from)
-    }
-}
-
-pub(super) struct Base;
-
-impl Isa for Base {
-    const SUMS: usize = 256;
-
-    #[inline(always)]
-    fn widen_f16(bits: &[u16; CHUNK]) -> [f32; CHUNK] {
-        bits.map(f16_to_f32)
-    }
-
-    #[inline(always)]
-    fn prefetch<T>(_: &T) {}
-}
-
-#[inline(always)]
-fn f16_to_f32(bits: u16) -> f32 {
-    let magnitude = u32::from(bits & 0x7fff);
-    let sign = u32::from(bits & 0x8000) << 16;
-    let scaled = f32::from_bits(magnitude << 13) * f32::from_bits(0x7780_0000);
-    let special = if magnitude >= 0x7c00 { 0x7f80_0000 } else { 0 };
-    f32::from_bits(scaled.to_bits() | special | sign)
-}
+format!(F32, f32, load_f32);
+format!(F16, u16, widen_f16);
+format!(Bf16, u16, widen_bf16);
+format!(I8, i8, widen_i8);
+format!(U8, u8, widen_u8);

@@ -1,7 +1,8 @@
 //! Which instructions the kernels may use.
 
+use super::base::Base;
 use super::block::Block;
-use super::columns::{self, Base, Target};
+use super::columns::{self, Target};
 use super::scalar;
 #[cfg(target_arch = "x86_64")]
 use super::x86;
@@ -49,10 +50,7 @@ impl Level {
     #[inline]
     pub(super) fn pool(self, block: &Block<'_>, target: Target<'_>) {
         match self.0 {
-            Name::Scalar => match target {
-                Target::Mean(row) => scalar::mean(block, row),
-                Target::Sums(sums) => scalar::add(block, sums),
-            },
+            Name::Scalar => scalar::pool(block, target),
             Name::Base => columns::pool::<Base>(block, target),
             #[cfg(target_arch = "x86_64")]
             #[expect(unsafe_code, reason = "calls a function for a detected instruction set")]

@@ -22,6 +22,7 @@
 
 #[cfg(feature = "candle")]
 mod bags;
+mod base;
 mod block;
 mod columns;
 mod level;

@@ -11,10 +11,11 @@
 use half::{bf16, f16};
 
 use super::block::Block;
+use super::columns::Target;
 use crate::weights::{Elements, TokenWeights, Weights};
 
 /// Adds the tokens of a block to the running sums of their bag.
-pub(super) fn add(block: &Block<'_>, sums: &mut Sums) {
+fn add(block: &Block<'_>, sums: &mut Sums) {
     let job = Job { block, sums };
     let file = block.file;
     match &block.weights.elements {
@@ -29,11 +30,16 @@ pub(super) fn add(block: &Block<'_>, sums: &mut Sums) {
     }
 }
 
-/// Writes the means of a bag that is a single block.
-pub(super) fn mean(block: &Block<'_>, row: &mut [f32]) {
-    let mut sums = Sums::new(block.weights, row.len());
-    add(block, &mut sums);
-    sums.mean(block.ids.len(), row);
+/// Pools a block of ids; what every other kernel must be equal to.
+pub(super) fn pool(block: &Block<'_>, target: Target<'_>) {
+    match target {
+        Target::Sums(sums) => add(block, sums),
+        Target::Mean(row) => {
+            let mut sums = Sums::new(block.weights, row.len());
+            add(block, &mut sums);
+            sums.mean(block.ids.len(), row);
+        }
+    }
 }
 
 /// Every element of a table as `f64`, which holds each of the types exactly.
