@@ -98,7 +98,8 @@ fn model(stored: &str) -> StaticModel {
             }
         }
         let offsets = [start, data.len()];
-        let tensor = serde_json::json!({ "dtype": stored, "shape": shape, "data_offsets": offsets });
+        let tensor =
+            serde_json::json!({ "dtype": stored, "shape": shape, "data_offsets": offsets });
         tensors.insert(name.to_owned(), tensor);
     };
     add("embeddings", table, &[VOCABULARY + 1, DIM]);

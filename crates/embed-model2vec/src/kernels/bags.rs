@@ -45,4 +45,3 @@ impl Bags {
         self.offsets.windows(2).map(|bounds| &self.ids[bounds[0]..bounds[1]])
     }
 }
-

@@ -24,12 +24,7 @@ pub(crate) struct Pooler<'m> {
 }
 
 impl<'m> Pooler<'m> {
-    pub(crate) fn new(
-        weights: &'m Weights,
-        file: &'m [u8],
-        level: Level,
-        columns: usize,
-    ) -> Self {
+    pub(crate) fn new(weights: &'m Weights, file: &'m [u8], level: Level, columns: usize) -> Self {
         assert!(columns > 0 && columns <= weights.dim, "columns are within the table");
         let ids = [0; MAX_IDS];
         Self { weights, file, level, columns, ids, filled: 0, spilled: 0, sums: None }
@@ -62,8 +57,7 @@ impl<'m> Pooler<'m> {
 
     #[cold]
     fn spill(&mut self) {
-        let mut sums =
-            self.sums.take().unwrap_or_else(|| Sums::new(self.weights, self.columns));
+        let mut sums = self.sums.take().unwrap_or_else(|| Sums::new(self.weights, self.columns));
         self.level.pool(&self.block(), Target::Sums(&mut sums));
         self.sums = Some(sums);
         self.spilled += self.filled;
