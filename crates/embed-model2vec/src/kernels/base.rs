@@ -56,6 +56,11 @@ impl Isa for Base {
     }
 
     #[inline(always)]
+    fn divide(values: [f32; CHUNK], count: f32) -> [f32; CHUNK] {
+        values.map(|value| value / count)
+    }
+
+    #[inline(always)]
     fn load_i8(values: &[i8; CHUNK]) -> [i16; CHUNK] {
         values.map(i16::from)
     }
@@ -68,6 +73,16 @@ impl Isa for Base {
     #[inline(always)]
     fn store_i16(values: [i16; CHUNK]) -> [i16; CHUNK] {
         values
+    }
+
+    #[inline(always)]
+    fn i16_to_f32(values: [i16; CHUNK]) -> [f32; CHUNK] {
+        values.map(f32::from)
+    }
+
+    #[inline(always)]
+    fn u16_to_f32(values: [i16; CHUNK]) -> [f32; CHUNK] {
+        values.map(|bits| f32::from(bits.cast_unsigned()))
     }
 
     #[inline(always)]

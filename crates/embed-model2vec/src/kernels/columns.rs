@@ -49,6 +49,9 @@ pub(super) const CHUNK: usize = 16;
 /// How many tokens ahead of its turn a row is fetched.
 const AHEAD: usize = 8;
 
+/// Bytes that come from memory together.
+const CACHE_LINE: usize = 64;
+
 /// An instruction set: values of [`CHUNK`] columns and operations on them, column by column.
 pub(super) trait Isa {
     /// The widest block whose sums of 32 bits fit into registers, in chunks.
@@ -67,10 +70,13 @@ pub(super) trait Isa {
     fn widen_u8(values: &[u8; CHUNK]) -> Self::F32s;
     fn add(left: Self::F32s, right: Self::F32s) -> Self::F32s;
     fn scale(values: Self::F32s, factor: f32) -> Self::F32s;
+    fn divide(values: Self::F32s, count: f32) -> Self::F32s;
 
     fn load_i8(values: &[i8; CHUNK]) -> Self::I16s;
     fn load_u8(values: &[u8; CHUNK]) -> Self::I16s;
     fn store_i16(values: Self::I16s) -> [i16; CHUNK];
+    fn i16_to_f32(values: Self::I16s) -> Self::F32s;
+    fn u16_to_f32(values: Self::I16s) -> Self::F32s;
     /// Wraps around, so that it serves unsigned sums as well.
     fn add_i16(left: Self::I16s, right: Self::I16s) -> Self::I16s;
 
@@ -186,9 +192,12 @@ impl<T: Copy> Rows<'_, T> {
             if let Some(next) = self.tokens.get(index + AHEAD)
                 && let Some(elements) = self.elements::<N>(next, start)
             {
-                for element in elements.as_flattened().iter().step_by(64 / size_of::<T>()) {
+                let elements = elements.as_flattened();
+                for element in elements.iter().step_by(CACHE_LINE / size_of::<T>()) {
                     I::prefetch(element);
                 }
+                // Rows need not begin where a line begins: then they end in one more line.
+                I::prefetch(&elements[elements.len() - 1]);
             }
             if let Some(elements) = self.elements::<N>(token, start) {
                 for (lanes, elements) in lanes.iter_mut().zip(elements) {
@@ -200,10 +209,15 @@ impl<T: Copy> Rows<'_, T> {
         }
         match output {
             Output::Means(row, count) => {
-                for (lanes, row) in lanes.iter().zip(row[start..].chunks_mut(CHUNK)) {
-                    for (mean, sum) in row.iter_mut().zip(K::values(*lanes)) {
-                        *mean = sum / *count;
+                let rest = &mut row[start..];
+                let means = lanes.map(|lanes| I::divide(K::values(lanes), *count));
+                // A store of constant length compiles to one instruction, any other to a call.
+                if let Some(chunks) = rest.as_chunks_mut().0.first_chunk_mut::<N>() {
+                    for (row, means) in chunks.iter_mut().zip(means) {
+                        *row = I::store_f32(means);
                     }
+                } else {
+                    rest.copy_from_slice(&I::store_f32(means[0])[..rest.len()]);
                 }
             }
             Output::Sums(sums) => {
@@ -245,7 +259,7 @@ trait Kind<I: Isa> {
     fn zero() -> Self::Lanes;
     fn add(sums: Self::Lanes, row: &[Self::Element; CHUNK], factor: f32) -> Self::Lanes;
     /// The sums of a single block.
-    fn values(sums: Self::Lanes) -> [f32; CHUNK];
+    fn values(sums: Self::Lanes) -> I::F32s;
     /// What to continue from, given up to [`CHUNK`] running sums.
     fn open(sums: &[Self::Sum]) -> Self::Lanes;
     /// Brings the running sums up to date.
@@ -272,8 +286,8 @@ macro_rules! f32_sums {
         }
 
         #[inline(always)]
-        fn values(sums: I::F32s) -> [f32; CHUNK] {
-            I::store_f32(sums)
+        fn values(sums: I::F32s) -> I::F32s {
+            sums
         }
 
         #[inline(always)]
@@ -310,7 +324,7 @@ impl<I: Isa, F: Format<I>> Kind<I> for Weighted<F> {
 
 /// Exact sums of integers: of one block in 16 bits, between blocks in `i64`.
 macro_rules! exact {
-    ($(#[$doc:meta])* $name:ident, $element:ty, $load:ident, $read:expr) => {
+    ($(#[$doc:meta])* $name:ident, $element:ty, $load:ident, $to_f32:ident, $read:expr) => {
         $(#[$doc])*
         struct $name;
 
@@ -331,8 +345,8 @@ macro_rules! exact {
             }
 
             #[inline(always)]
-            fn values(sums: I::I16s) -> [f32; CHUNK] {
-                I::store_i16(sums).map(|bits| f32::from($read(bits)))
+            fn values(sums: I::I16s) -> I::F32s {
+                I::$to_f32(sums)
             }
 
             #[inline(always)]
@@ -352,11 +366,11 @@ macro_rules! exact {
 
 exact!(
     /// Sums of I8 rows.
-    ExactI8, i8, load_i8, |bits: i16| bits
+    ExactI8, i8, load_i8, i16_to_f32, |bits: i16| bits
 );
 exact!(
     /// Sums of U8 rows.
-    ExactU8, u8, load_u8, i16::cast_unsigned
+    ExactU8, u8, load_u8, u16_to_f32, i16::cast_unsigned
 );
 
 /// A stored type that reads as `f32`.

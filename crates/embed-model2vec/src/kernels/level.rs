@@ -1,4 +1,9 @@
 //! Which instructions the kernels may use.
+//!
+//! A model asks once, when it is loaded, and keeps the answer. All levels give the same bits: the
+//! choice is about speed alone. A [`Level`] cannot be made outside this module, and a level beyond the
+//! baseline is only made after the processor has said that it has the instructions: whoever holds one
+//! may use it.
 
 use super::base::Base;
 use super::block::Block;
@@ -35,6 +40,7 @@ impl Level {
         *Self::available().last().expect("two levels are always there")
     }
 
+    /// What the level is called in descriptions of a model.
     pub(crate) fn name(self) -> &'static str {
         match self.0 {
             Name::Scalar => "scalar",
@@ -46,8 +52,7 @@ impl Level {
         }
     }
 
-    /// Pools a block.
-    #[inline]
+    /// Pools a block of ids.
     pub(super) fn pool(self, block: &Block<'_>, target: Target<'_>) {
         match self.0 {
             Name::Scalar => scalar::pool(block, target),
@@ -58,7 +63,7 @@ impl Level {
             Name::Avx2 => unsafe { x86::avx2(block, target) },
             #[cfg(target_arch = "x86_64")]
             #[expect(unsafe_code, reason = "calls a function for a detected instruction set")]
-            // SAFETY: as above.
+            // SAFETY: only `detected` makes this value, after the processor has said so.
             Name::Avx512 => unsafe { x86::avx512(block, target) },
         }
     }

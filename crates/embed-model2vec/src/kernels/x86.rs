@@ -8,13 +8,14 @@
 
 use std::arch::x86_64::{
     __m128i, __m256, __m256i, __m512, _MM_HINT_T0, _mm_bsrli_si128, _mm_loadu_si128, _mm_prefetch,
-    _mm256_add_epi16, _mm256_add_ps, _mm256_castsi256_ps, _mm256_cvtepi8_epi16,
-    _mm256_cvtepi8_epi32, _mm256_cvtepi32_ps, _mm256_cvtepu8_epi16, _mm256_cvtepu8_epi32,
-    _mm256_cvtepu16_epi32, _mm256_cvtph_ps, _mm256_loadu_ps, _mm256_loadu_si256, _mm256_mul_ps,
+    _mm256_add_epi16, _mm256_add_ps, _mm256_castsi256_ps, _mm256_castsi256_si128,
+    _mm256_cvtepi8_epi16, _mm256_cvtepi8_epi32, _mm256_cvtepi16_epi32, _mm256_cvtepi32_ps,
+    _mm256_cvtepu8_epi16, _mm256_cvtepu8_epi32, _mm256_cvtepu16_epi32, _mm256_cvtph_ps,
+    _mm256_div_ps, _mm256_extracti128_si256, _mm256_loadu_ps, _mm256_loadu_si256, _mm256_mul_ps,
     _mm256_set1_ps, _mm256_slli_epi32, _mm256_storeu_ps, _mm256_storeu_si256, _mm512_add_ps,
-    _mm512_castsi512_ps, _mm512_cvtepi8_epi32, _mm512_cvtepi32_ps, _mm512_cvtepu8_epi32,
-    _mm512_cvtepu16_epi32, _mm512_cvtph_ps, _mm512_loadu_ps, _mm512_mul_ps, _mm512_set1_ps,
-    _mm512_slli_epi32, _mm512_storeu_ps,
+    _mm512_castsi512_ps, _mm512_cvtepi8_epi32, _mm512_cvtepi16_epi32, _mm512_cvtepi32_ps,
+    _mm512_cvtepu8_epi32, _mm512_cvtepu16_epi32, _mm512_cvtph_ps, _mm512_div_ps, _mm512_loadu_ps,
+    _mm512_mul_ps, _mm512_set1_ps, _mm512_slli_epi32, _mm512_storeu_ps,
 };
 
 use super::block::Block;
@@ -152,6 +153,27 @@ impl Isa for Avx2 {
     fn scale(values: [__m256; 2], factor: f32) -> [__m256; 2] {
         enabled!(values.map(|half| _mm256_mul_ps(half, _mm256_set1_ps(factor))))
     }
+
+    #[inline(always)]
+    fn divide(values: [__m256; 2], count: f32) -> [__m256; 2] {
+        enabled!(values.map(|half| _mm256_div_ps(half, _mm256_set1_ps(count))))
+    }
+
+    #[inline(always)]
+    fn i16_to_f32(values: __m256i) -> [__m256; 2] {
+        enabled!(
+            [_mm256_castsi256_si128(values), _mm256_extracti128_si256::<1>(values)]
+                .map(|half| _mm256_cvtepi32_ps(_mm256_cvtepi16_epi32(half)))
+        )
+    }
+
+    #[inline(always)]
+    fn u16_to_f32(values: __m256i) -> [__m256; 2] {
+        enabled!(
+            [_mm256_castsi256_si128(values), _mm256_extracti128_si256::<1>(values)]
+                .map(|half| _mm256_cvtepi32_ps(_mm256_cvtepu16_epi32(half)))
+        )
+    }
 }
 
 /// One register of 16 columns.
@@ -207,5 +229,20 @@ impl Isa for Avx512 {
     #[inline(always)]
     fn scale(values: __m512, factor: f32) -> __m512 {
         enabled!(_mm512_mul_ps(values, _mm512_set1_ps(factor)))
+    }
+
+    #[inline(always)]
+    fn divide(values: __m512, count: f32) -> __m512 {
+        enabled!(_mm512_div_ps(values, _mm512_set1_ps(count)))
+    }
+
+    #[inline(always)]
+    fn i16_to_f32(values: __m256i) -> __m512 {
+        enabled!(_mm512_cvtepi32_ps(_mm512_cvtepi16_epi32(values)))
+    }
+
+    #[inline(always)]
+    fn u16_to_f32(values: __m256i) -> __m512 {
+        enabled!(_mm512_cvtepi32_ps(_mm512_cvtepu16_epi32(values)))
     }
 }
