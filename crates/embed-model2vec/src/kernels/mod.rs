@@ -2,9 +2,9 @@
 //!
 //! # Contract
 //!
-//! `pool(table, bags, columns, out)` writes one row for each bag into `out` (`[bags, columns]`,
-//! row-major, `f32`): the mean over the bag's tokens of `table[row(id)] * weight(id)`, cut to the
-//! first `columns` dimensions. A bag without tokens gives a row of zeros.
+//! A [`Pooler`] takes the ids of one bag after the other and writes one row for each: the mean over
+//! the bag's tokens of `table[row(id)] * weight(id)`, `f32`, cut to the first `columns` dimensions. A
+//! bag without tokens gives a row of zeros.
 //!
 //! The order and the precision of every operation are part of the contract, because they decide the
 //! last bit, and the last bit is that of Python model2vec:
@@ -17,8 +17,10 @@
 //! - Integer rows without weights: the sum is exact; one `f64` division, rounded to `f32`.
 //! - An F64 table or F64 weights: products and sums in `f64`, rounded to `f32` at the end.
 //!
-//! Shapes and ids are checked here, once, before any implementation runs. `scalar.rs` is the
-//! definition; every other implementation must give the same bits on the CPU.
+//! Every [`Level`] gives the same bits. `scalar.rs` is the definition, `columns.rs` the vector kernel,
+//! `base.rs` and `x86.rs` are the instructions that it is made of. Rows exist for all ids below the
+//! vocabulary, as loading has checked, and every access is checked again where that costs nothing:
+//! nothing here reads past a table, whatever the ids.
 
 #[cfg(feature = "candle")]
 mod bags;
