@@ -24,22 +24,6 @@ impl Bags {
         self.offsets.push(self.ids.len());
     }
 
-    /// Forgets all bags and keeps the memory.
-    pub(crate) fn clear(&mut self) {
-        self.ids.clear();
-        self.offsets.truncate(1);
-    }
-
-    /// The number of closed bags.
-    pub(crate) fn len(&self) -> usize {
-        self.offsets.len() - 1
-    }
-
-    /// The number of ids in all bags.
-    pub(crate) fn tokens(&self) -> usize {
-        self.ids.len()
-    }
-
     /// The bags in order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &[u32]> {
         self.offsets.windows(2).map(|bounds| &self.ids[bounds[0]..bounds[1]])

@@ -1,4 +1,8 @@
 //! The vector kernel for any processor: arrays, and what the compiler makes of them.
+#![expect(
+    clippy::inline_always,
+    reason = "what is not inlined is compiled without the instructions of its caller"
+)]
 
 use super::columns::{CHUNK, Isa};
 

@@ -1,4 +1,8 @@
 //! What a kernel gets to work on: one block of a bag's ids.
+#![expect(
+    clippy::inline_always,
+    reason = "what is not inlined is compiled without the instructions of its caller"
+)]
 
 use crate::weights::{TokenWeights, Weights};
 

@@ -36,6 +36,10 @@
 //! - Arrays in place of the vector types, for the compiler to vectorize: F32 rows came out as well,
 //!   but sums of I8 rows and wide blocks were taken apart into single elements, three to ten times
 //!   slower, and differently with each change nearby. It remains the portable fallback.
+#![expect(
+    clippy::inline_always,
+    reason = "what is not inlined is compiled without the instructions of its caller"
+)]
 
 use std::marker::PhantomData;
 
@@ -188,8 +192,8 @@ impl<T: Copy> Rows<'_, T> {
                 *lanes = K::open(sums);
             }
         }
-        for (index, token) in self.tokens.iter().enumerate() {
-            if let Some(next) = self.tokens.get(index + AHEAD)
+        for (index, &token) in self.tokens.iter().enumerate() {
+            if let Some(&next) = self.tokens.get(index + AHEAD)
                 && let Some(elements) = self.elements::<N>(next, start)
             {
                 let elements = elements.as_flattened();
@@ -231,7 +235,7 @@ impl<T: Copy> Rows<'_, T> {
     /// A token's elements from column `start` on, past the end of its row if need be; `None` at the
     /// end of the table.
     #[inline(always)]
-    fn elements<const N: usize>(&self, token: &Token, start: usize) -> Option<&[[T; CHUNK]; N]> {
+    fn elements<const N: usize>(&self, token: Token, start: usize) -> Option<&[[T; CHUNK]; N]> {
         let at = token.row as usize * self.dim + start;
         let (chunks, _) = self.table.get(at..at + N * CHUNK)?.as_chunks();
         chunks.first_chunk()
@@ -239,7 +243,7 @@ impl<T: Copy> Rows<'_, T> {
 
     /// The last elements of the table, and anything behind them.
     #[cold]
-    fn end_of_table(&self, token: &Token, start: usize) -> [T; CHUNK] {
+    fn end_of_table(&self, token: Token, start: usize) -> [T; CHUNK] {
         let rest = &self.table[token.row as usize * self.dim + start..];
         let mut elements = [rest[0]; CHUNK];
         elements[..rest.len()].copy_from_slice(rest);

@@ -110,6 +110,10 @@ const ELEMENTS: std::ops::Range<usize> = 0..6;
 /// The types that weights can have, by number; the first is none at all.
 const FACTORS: std::ops::Range<usize> = 0..4;
 
+fn stored<T>(count: usize, value: impl FnMut() -> T) -> Stored<T> {
+    Stored::Copied(std::iter::repeat_with(value).take(count).collect())
+}
+
 /// Weights with random tensors, a few of their values infinite, NaN or subnormal.
 fn random_weights(elements: usize, factors: usize, mapped: bool, dim: usize, seed: u64) -> Weights {
     const ROWS: usize = 23;
@@ -123,9 +127,6 @@ fn random_weights(elements: usize, factors: usize, mapped: bool, dim: usize, see
             (random.below(1 << 24) as f32 / 8e6 - 1.0) * [1e-3, 1.0, 1e3][random.below(3) as usize]
         }
     };
-    fn stored<T>(count: usize, value: impl FnMut() -> T) -> Stored<T> {
-        Stored::Copied(std::iter::repeat_with(value).take(count).collect())
-    }
     #[expect(clippy::cast_possible_truncation, reason = "any bits will do")]
     let elements = match elements {
         0 => Elements::F64(stored(count, || real(&mut random).into())),

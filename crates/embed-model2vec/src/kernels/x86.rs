@@ -5,6 +5,10 @@
 //! instructions enabled. Everything between the two is inlined, always; otherwise the operations
 //! would be calls and the instructions would not be enabled where they are used.
 #![expect(unsafe_code, reason = "instructions that only some processors have")]
+#![expect(
+    clippy::inline_always,
+    reason = "what is not inlined is compiled without the instructions of its caller"
+)]
 
 use std::arch::x86_64::{
     __m128i, __m256, __m256i, __m512, _MM_HINT_T0, _mm_bsrli_si128, _mm_loadu_si128, _mm_prefetch,
