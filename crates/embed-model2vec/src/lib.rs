@@ -46,6 +46,7 @@ mod kernels;
 mod limits;
 mod model;
 mod parallel;
+mod prefetch;
 #[cfg(feature = "tokenizers")]
 mod sequential;
 mod tokenizer;

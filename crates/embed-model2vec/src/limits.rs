@@ -81,8 +81,17 @@ impl Limits {
         sink: &'s mut S,
         already_cut: bool,
     ) -> Filter<'s, S> {
-        let info = RowInfo { truncated: already_cut, ..RowInfo::default() };
-        Filter { limits: *self, sink, info }
+        // No text has that many tokens.
+        let limit = self.max_tokens.unwrap_or(usize::MAX);
+        Filter {
+            sink,
+            unk_id: self.unk_id,
+            drops_unknown: self.drops_unknown,
+            left: limit,
+            limit,
+            unknown: 0,
+            truncated: already_cut,
+        }
     }
 
     /// The token limit, if `info` is of an input that had to be shortened and must not be.
@@ -96,31 +105,40 @@ impl Limits {
 
 /// Counts ids, stops at the limit and leaves out the unknown ones.
 pub(crate) struct Filter<'s, S> {
-    limits: Limits,
     sink: &'s mut S,
-    info: RowInfo,
+    unk_id: Option<u32>,
+    drops_unknown: bool,
+    /// How many more tokens count.
+    left: usize,
+    limit: usize,
+    unknown: usize,
+    truncated: bool,
 }
 
 impl<S> Filter<'_, S> {
     /// What became of the input, once all its ids were pushed.
     pub(crate) fn info(&self) -> RowInfo {
-        self.info
+        let Self { left, limit, unknown, truncated, .. } = *self;
+        let tokens = limit - left;
+        let dropped = if self.drops_unknown { unknown } else { 0 };
+        RowInfo { tokens, kept: tokens - dropped, unknown, truncated }
     }
 }
 
 impl<S: IdSink> IdSink for Filter<'_, S> {
+    #[inline]
     fn push(&mut self, id: u32) -> ControlFlow<()> {
-        if self.limits.max_tokens == Some(self.info.tokens) {
-            self.info.truncated = true;
+        if self.left == 0 {
+            self.truncated = true;
             return ControlFlow::Break(());
         }
-        self.info.tokens += 1;
-        let unknown = Some(id) == self.limits.unk_id;
-        self.info.unknown += usize::from(unknown);
-        if unknown && self.limits.drops_unknown {
-            return ControlFlow::Continue(());
+        self.left -= 1;
+        if Some(id) == self.unk_id {
+            self.unknown += 1;
+            if self.drops_unknown {
+                return ControlFlow::Continue(());
+            }
         }
-        self.info.kept += 1;
         self.sink.push(id)
     }
 }

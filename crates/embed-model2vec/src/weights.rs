@@ -57,6 +57,19 @@ impl Elements {
     }
 }
 
+impl Elements {
+    /// The whole table as it is stored, or as it was copied.
+    pub(crate) fn bytes<'a>(&'a self, file: &'a [u8]) -> &'a [u8] {
+        match self {
+            Self::F64(table) => bytemuck::cast_slice(table.get(file)),
+            Self::F32(table) => bytemuck::cast_slice(table.get(file)),
+            Self::F16(table) | Self::Bf16(table) => bytemuck::cast_slice(table.get(file)),
+            Self::I8(table) => bytemuck::cast_slice(table.get(file)),
+            Self::U8(table) => table.get(file),
+        }
+    }
+}
+
 /// Elements in the weights file, or in a copy where the file has them at an odd address.
 #[derive(Debug)]
 pub(crate) enum Stored<T> {

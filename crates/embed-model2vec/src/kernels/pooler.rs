@@ -12,6 +12,7 @@ use super::block::{Block, MAX_IDS};
 use super::columns::Target;
 use super::level::Level;
 use super::scalar::Sums;
+use crate::prefetch::prefetch_all;
 use crate::tokenizer::IdSink;
 use crate::weights::Weights;
 
@@ -25,6 +26,10 @@ pub(crate) struct Pooler<'m> {
     columns: usize,
     /// The block; the first `filled` are of the current bag.
     ids: [u32; MAX_IDS],
+    /// The bytes of the table, and how many of them a row has and how many are wanted of it.
+    table: &'m [u8],
+    row_bytes: usize,
+    wanted_bytes: usize,
     filled: usize,
     /// Tokens of this bag that are in `sums` and no longer in `ids`.
     spilled: usize,
@@ -40,8 +45,21 @@ impl<'m> Pooler<'m> {
     /// If the table has fewer columns.
     pub(crate) fn new(weights: &'m Weights, file: &'m [u8], level: Level, columns: usize) -> Self {
         assert!(columns > 0 && columns <= weights.dim, "columns are within the table");
-        let ids = [0; MAX_IDS];
-        Self { weights, file, level, columns, ids, filled: 0, spilled: 0, sums: None }
+        let table = weights.elements.bytes(file);
+        let row_bytes = table.len() / weights.rows;
+        Self {
+            weights,
+            file,
+            level,
+            columns,
+            table,
+            row_bytes,
+            wanted_bytes: row_bytes / weights.dim * columns,
+            ids: [0; MAX_IDS],
+            filled: 0,
+            spilled: 0,
+            sums: None,
+        }
     }
 
     /// Writes the mean of the ids since the last call, zeros if there were none, and begins the next
@@ -70,6 +88,19 @@ impl<'m> Pooler<'m> {
         }
     }
 
+    /// Asks for the row of a token: its turn comes when the whole text is tokenized.
+    #[inline]
+    fn fetch(&self, id: u32) {
+        let row = match &self.weights.mapping {
+            None => id,
+            Some(mapping) => mapping[id as usize],
+        };
+        let start = row as usize * self.row_bytes;
+        if let Some(bytes) = self.table.get(start..start + self.wanted_bytes) {
+            prefetch_all(bytes);
+        }
+    }
+
     /// The ids that are not yet in the sums.
     fn block(&self) -> Block<'_> {
         Block { weights: self.weights, file: self.file, ids: &self.ids[..self.filled] }
@@ -93,6 +124,7 @@ impl IdSink for Pooler<'_> {
             self.spill();
         }
         self.ids[self.filled] = id;
+        self.fetch(id);
         self.filled += 1;
         ControlFlow::Continue(())
     }

@@ -10,7 +10,7 @@
 use std::ops::ControlFlow;
 
 use super::pieces::Pieces;
-use super::words::{KEY_BYTES, Key, Memo, NO_ID, Seeds};
+use super::words::{Hash, KEY_BYTES, Key, Memo, NO_ID, Seeds};
 use crate::tokenizer::IdSink;
 
 /// The vocabulary, arranged for looking up words.
@@ -57,8 +57,8 @@ impl Speller {
     }
 
     /// Bytes of the longest plain ASCII word that has a key and is not too long.
-    pub(super) fn longest_keyed(&self) -> usize {
-        KEY_BYTES.min(self.max_word_chars)
+    pub(super) fn longest_keyed(&self) -> u32 {
+        u32::try_from(KEY_BYTES.min(self.max_word_chars)).expect("at most 16")
     }
 
     pub(super) fn max_word_chars(&self) -> usize {
@@ -78,7 +78,7 @@ impl Speller {
         let flow = if word.chars > self.max_word_chars {
             self.unk_id.into_iter().try_for_each(|id| sink.push(id))
         } else if let Some(key) = word.key() {
-            self.push_keyed(key, memory, sink)
+            self.push_keyed(key, key.hash(), memory, sink)
         } else {
             self.spell(word.bytes(), &mut memory.ids);
             memory.ids.iter().try_for_each(|&id| sink.push(id))
@@ -91,17 +91,18 @@ impl Speller {
     pub(super) fn push_keyed(
         &self,
         key: Key,
+        hash: Hash,
         memory: &mut Memory,
         sink: &mut impl IdSink,
     ) -> ControlFlow<()> {
-        if let Some(id) = self.seeds.get(key) {
+        if let Some(id) = self.seeds.get(key, hash) {
             return sink.push(id);
         }
-        if let Some(ids) = memory.memo.get(key) {
+        if let Some(ids) = memory.memo.get(key, hash) {
             return ids.iter().take_while(|&&id| id != NO_ID).try_for_each(|&id| sink.push(id));
         }
         self.spell(&key.bytes()[..key.len()], &mut memory.ids);
-        memory.memo.put(key, &memory.ids);
+        memory.memo.put(key, hash, &memory.ids);
         memory.ids.iter().try_for_each(|&id| sink.push(id))
     }
 

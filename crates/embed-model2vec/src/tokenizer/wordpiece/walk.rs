@@ -9,7 +9,7 @@ use std::ops::ControlFlow;
 
 use super::scan::{BLOCK, Scanner};
 use super::spell::{Memory, Speller, Word};
-use super::words::{KEY_BYTES, Key, NO_ID};
+use super::words::{Hash, KEY_BYTES, Key};
 use crate::tokenizer::IdSink;
 use crate::tokenizer::bert::{self, BertNormalizer, Class, Marks, Rewritten};
 
@@ -40,8 +40,7 @@ pub(super) struct Steps {
 #[derive(Clone, Copy, Debug)]
 struct Found {
     key: Key,
-    /// The id if the word was found among the seeds at once.
-    id: u32,
+    hash: Hash,
     start: u32,
     /// Letters and digits; 0 for punctuation.
     run: u32,
@@ -49,7 +48,8 @@ struct Found {
 
 impl Steps {
     pub(super) fn new() -> Self {
-        let nothing = Found { key: Key::default(), id: NO_ID, start: 0, run: 0 };
+        let key = Key::default();
+        let nothing = Found { key, hash: key.hash(), start: 0, run: 0 };
         Self {
             words: Box::new([nothing; BLOCK]),
             memory: Memory::new(),
@@ -105,36 +105,53 @@ impl Walker<'_> {
 
         let fold = if self.normalizer.settings().lowercase { LOWER } else { 0 };
         let mut count = 0;
-        while starts != 0 {
-            let start = starts.trailing_zeros();
+        for found in steps.words.iter_mut() {
+            if starts == 0 {
+                break;
+            }
+            let start = starts.trailing_zeros() % u64::BITS;
             starts &= starts - 1;
             // Punctuation is a word of one byte, and no run of word characters.
             let run = (masks.word >> start).trailing_ones();
             let first = window[start as usize..].first_chunk().expect("16 bytes behind a block");
             let len = run.clamp(1, 16) as usize;
             let key = Key::of_prefix(first, len, if run > 0 { fold } else { 0 });
-            let id = self.speller.seeds.glance(key);
-            steps.words[count] = Found { key, id, start, run };
+            let hash = key.hash();
+            self.speller.seeds.prefetch(hash);
+            *found = Found { key, hash, start, run };
             count += 1;
         }
 
         let longest = self.speller.longest_keyed();
         for index in 0..count {
-            let Found { key, id, start, run } = steps.words[index];
-            let (start, run) = (start as usize, run as usize);
+            let Found { key, hash, start, run } = steps.words[index];
             if run > longest {
-                for &byte in &block[start..start + run] {
-                    let lower = if fold == 0 { byte } else { byte.to_ascii_lowercase() };
-                    steps.word.push(char::from(lower), self.speller.max_word_chars());
-                }
-                self.speller.push(&mut steps.word, &mut steps.memory, sink)?;
-            } else if id != NO_ID {
-                sink.push(id)?;
-            } else {
-                self.speller.push_keyed(key, &mut steps.memory, sink)?;
+                let word = &block[start as usize..][..run as usize];
+                self.push_long(word, fold, steps, sink)?;
+                continue;
+            }
+            match self.speller.seeds.glance(key, hash) {
+                Some(id) => sink.push(id)?,
+                None => self.speller.push_keyed(key, hash, &mut steps.memory, sink)?,
             }
         }
         ControlFlow::Continue((done as usize, plain as usize == BLOCK && done > 0))
+    }
+
+    /// Pushes the ids of a plain word that is too long for a key.
+    #[cold]
+    fn push_long(
+        self,
+        word: &[u8],
+        fold: u64,
+        steps: &mut Steps,
+        sink: &mut impl IdSink,
+    ) -> ControlFlow<()> {
+        for &byte in word {
+            let lower = if fold == 0 { byte } else { byte.to_ascii_lowercase() };
+            steps.word.push(char::from(lower), self.speller.max_word_chars());
+        }
+        self.speller.push(&mut steps.word, &mut steps.memory, sink)
     }
 
     /// Pushes the ids of the words from byte `at` on, until an ASCII character begins something new,

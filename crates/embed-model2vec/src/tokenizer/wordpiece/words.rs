@@ -8,6 +8,8 @@
 //! is fixed; each word has one place for itself and one more word, and the older of the two makes room:
 //! text made to fill it up costs itself the benefit, and nothing else.
 
+use crate::prefetch::prefetch;
+
 /// A word of 1 to 16 bytes without NUL, padded with NULs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Key {
@@ -82,14 +84,29 @@ impl Key {
         Self { low: number(low), high: number(high) }
     }
 
-    /// 64 well-mixed bits, the best ones on top.
+    /// The product of both halves, folded: each bit of it depends on most of the word.
     #[inline]
-    fn hash(self) -> u64 {
-        // Odd constants without a pattern: digits of pi's fractional part.
-        const A: u64 = 0x243F_6A88_85A3_08D3;
-        const B: u64 = 0x1319_8A2E_0370_7345;
-        let mixed = self.low.wrapping_mul(A) ^ self.high.wrapping_mul(B).rotate_left(29);
-        (mixed ^ mixed >> 32).wrapping_mul(A)
+    pub(super) fn hash(self) -> Hash {
+        // Digits of pi's fractional part, so that no usual word gives a factor of zero.
+        const LOW: u64 = 0x243F_6A88_85A3_08D3;
+        const HIGH: u64 = 0x1319_8A2E_0370_7345;
+        let (low, high) = (self.low ^ LOW, self.high ^ HIGH);
+        let product = u128::from(low) * u128::from(high);
+        #[expect(clippy::cast_possible_truncation, reason = "the lower half is what is wanted")]
+        Hash(product as u64 ^ (product >> 64) as u64)
+    }
+}
+
+/// A hash of a [`Key`], the same in all tables.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Hash(u64);
+
+impl Hash {
+    /// The upper bits, as a number below `2^bits`.
+    #[inline]
+    fn top(self, bits: u32) -> usize {
+        // At most 63 bits are asked for, and tables are smaller than memory.
+        usize::try_from(self.0 >> (u64::BITS - bits)).unwrap_or(0)
     }
 }
 
@@ -98,7 +115,8 @@ impl Key {
 pub(super) struct Seeds {
     /// A power of two of slots, at most half of them taken.
     slots: Box<[Seed]>,
-    shift: u32,
+    /// The number of slots is 2 to this power.
+    bits: u32,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -117,50 +135,46 @@ impl Seeds {
         let count = keyed.clone().count();
         let capacity = (2 * count).next_power_of_two().max(2);
         let empty = Seed { key: Key::EMPTY, id: 0 };
-        let mut seeds = Self {
-            slots: vec![empty; capacity].into(),
-            shift: u64::BITS - capacity.trailing_zeros(),
-        };
+        let mut seeds =
+            Self { slots: vec![empty; capacity].into(), bits: capacity.trailing_zeros() };
         for (key, id) in keyed {
-            let place = seeds.place(key);
+            let place = seeds.place(key, key.hash());
             seeds.slots[place] = Seed { key, id };
         }
         seeds
     }
 
+    /// The id of a word.
     #[inline]
-    pub(super) fn get(&self, key: Key) -> Option<u32> {
-        let slot = &self.slots[self.place(key)];
+    pub(super) fn get(&self, key: Key, hash: Hash) -> Option<u32> {
+        let slot = &self.slots[self.place(key, hash)];
         (slot.key == key).then_some(slot.id)
     }
 
-    /// The id of a word if its own slot has it, [`NO_ID`] otherwise: a look without a branch.
+    /// Asks for the slot where the search for a word begins.
     #[inline]
-    pub(super) fn glance(&self, key: Key) -> u32 {
-        let slot = &self.slots[self.home(key)];
-        let differing = (slot.key.low ^ key.low) | (slot.key.high ^ key.high);
-        // All ones, which is `NO_ID`, if anything differs.
-        slot.id | u32::from(differing != 0).wrapping_neg()
+    pub(super) fn prefetch(&self, hash: Hash) {
+        prefetch(&self.slots[hash.top(self.bits)]);
+    }
+
+    /// The id of a word if it stands where the search begins.
+    #[inline]
+    pub(super) fn glance(&self, key: Key, hash: Hash) -> Option<u32> {
+        let slot = &self.slots[hash.top(self.bits)];
+        (slot.key == key).then_some(slot.id)
     }
 
     /// The slot that holds `key`, or the free one where it would go.
     #[inline]
-    fn place(&self, key: Key) -> usize {
-        let last = self.slots.len() - 1;
-        let mut place = self.home(key);
+    fn place(&self, key: Key, hash: Hash) -> usize {
+        let mut place = hash.top(self.bits);
         loop {
             let found = self.slots[place].key;
             if found == key || found == Key::EMPTY {
                 return place;
             }
-            place = (place + 1) & last;
+            place = (place + 1) % self.slots.len();
         }
-    }
-
-    /// The slot where the search for `key` begins.
-    #[inline]
-    fn home(&self, key: Key) -> usize {
-        usize::try_from(key.hash() >> self.shift).unwrap_or(0) & (self.slots.len() - 1)
     }
 }
 
@@ -204,30 +218,30 @@ impl Memo {
 
     /// The ids of a word; what follows the first [`NO_ID`] does not count.
     #[inline]
-    pub(super) fn get(&self, key: Key) -> Option<&[u32; MEMO_IDS]> {
-        let Line([newer, older]) = &self.lines[Self::place(key)];
+    pub(super) fn get(&self, key: Key, hash: Hash) -> Option<&[u32; MEMO_IDS]> {
+        let Line([newer, older]) = &self.lines[hash.top(MEMO_BITS)];
         if newer.key == key { Some(&newer.ids) } else { (older.key == key).then_some(&older.ids) }
     }
 
     /// Remembers a word, if it does not have too many ids.
-    pub(super) fn put(&mut self, key: Key, ids: &[u32]) {
+    pub(super) fn put(&mut self, key: Key, hash: Hash, ids: &[u32]) {
         if ids.len() <= MEMO_IDS {
-            let Line([newer, older]) = &mut self.lines[Self::place(key)];
+            let Line([newer, older]) = &mut self.lines[hash.top(MEMO_BITS)];
             *older = *newer;
             *newer = Remembered { key, ids: [NO_ID; MEMO_IDS] };
             newer.ids[..ids.len()].copy_from_slice(ids);
         }
-    }
-
-    #[inline]
-    fn place(key: Key) -> usize {
-        usize::try_from(key.hash() >> (u64::BITS - MEMO_BITS)).unwrap_or(0)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn get(seeds: &Seeds, word: &[u8]) -> Option<u32> {
+        let key = Key::of(word).expect("short");
+        seeds.get(key, key.hash())
+    }
 
     #[test]
     fn every_seed_is_found_and_nothing_else() {
@@ -236,16 +250,16 @@ mod tests {
         let long = b"seventeen letters".as_slice();
         let seeds = Seeds::new(entries.clone().chain([(long, 7), (b"a\0".as_slice(), 8)]));
         for (word, id) in entries {
-            assert_eq!(seeds.get(Key::of(word).expect("short")), Some(id));
+            assert_eq!(get(&seeds, word), Some(id));
         }
-        assert_eq!(seeds.get(Key::of(b"w5000").expect("short")), None);
+        assert_eq!(get(&seeds, b"w5000"), None);
         assert_eq!((Key::of(long), Key::of(b"a\0"), Key::of(b"")), (None, None, None));
     }
 
     #[test]
     fn an_empty_table_finds_nothing() {
         let seeds = Seeds::new(std::iter::empty());
-        assert_eq!(seeds.get(Key::of(b"a").expect("short")), None);
+        assert_eq!(get(&seeds, b"a"), None);
     }
 
     #[test]
@@ -263,11 +277,11 @@ mod tests {
     fn a_glance_finds_a_seed_or_says_nothing() {
         let words: Vec<String> = (0..5000).map(|number| format!("w{number}")).collect();
         let seeds = Seeds::new(words.iter().zip(0..).map(|(word, id)| (word.as_bytes(), id)));
-        let glances =
-            words.iter().map(|word| seeds.glance(Key::of(word.as_bytes()).expect("short")));
-        let seen = glances.zip(0..).filter(|&(found, id)| {
-            assert!(found == id || found == NO_ID);
-            found == id
+        let seen = words.iter().zip(0..).filter(|&(word, id)| {
+            let key = Key::of(word.as_bytes()).expect("short");
+            let found = seeds.glance(key, key.hash());
+            assert!(found.is_none_or(|found| found == id));
+            found.is_some()
         });
         assert!(seen.count() > 3000, "most words are in their own slot");
     }
@@ -277,13 +291,13 @@ mod tests {
         let mut memo = Memo::new();
         let key = |number: u32| Key::of(&number.to_le_bytes().map(|byte| byte | 1)).expect("short");
         for number in 0..40_000 {
-            memo.put(key(number), &[number, 1]);
-            assert_eq!(memo.get(key(number)), Some(&[number, 1, NO_ID, NO_ID]));
+            memo.put(key(number), key(number).hash(), &[number, 1]);
+            assert_eq!(memo.get(key(number), key(number).hash()), Some(&[number, 1, NO_ID, NO_ID]));
         }
-        memo.put(key(0), &[9; MEMO_IDS + 1]);
-        assert_ne!(memo.get(key(0)), Some(&[9; MEMO_IDS]));
-        memo.put(key(0), &[]);
-        assert_eq!(memo.get(key(0)), Some(&[NO_ID; MEMO_IDS]));
+        memo.put(key(0), key(0).hash(), &[9; MEMO_IDS + 1]);
+        assert_ne!(memo.get(key(0), key(0).hash()), Some(&[9; MEMO_IDS]));
+        memo.put(key(0), key(0).hash(), &[]);
+        assert_eq!(memo.get(key(0), key(0).hash()), Some(&[NO_ID; MEMO_IDS]));
     }
 
     #[test]
