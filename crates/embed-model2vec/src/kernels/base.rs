@@ -10,7 +10,7 @@ use super::columns::{CHUNK, Isa};
 pub(super) struct Base;
 
 impl Isa for Base {
-    const F32_CHUNKS: usize = 4;
+    const F32_CHUNKS: usize = 1;
     const I16_CHUNKS: usize = 4;
 
     type F32s = [f32; CHUNK];

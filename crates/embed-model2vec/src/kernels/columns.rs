@@ -214,14 +214,14 @@ impl<T: Copy> Rows<'_, T> {
         match output {
             Output::Means(row, count) => {
                 let rest = &mut row[start..];
-                let means = lanes.map(|lanes| I::divide(K::values(lanes), *count));
                 // A store of constant length compiles to one instruction, any other to a call.
                 if let Some(chunks) = rest.as_chunks_mut().0.first_chunk_mut::<N>() {
-                    for (row, means) in chunks.iter_mut().zip(means) {
-                        *row = I::store_f32(means);
+                    for (row, lanes) in chunks.iter_mut().zip(lanes) {
+                        *row = I::store_f32(I::divide(K::values(lanes), *count));
                     }
                 } else {
-                    rest.copy_from_slice(&I::store_f32(means[0])[..rest.len()]);
+                    let means = I::store_f32(I::divide(K::values(lanes[0]), *count));
+                    rest.copy_from_slice(&means[..rest.len()]);
                 }
             }
             Output::Sums(sums) => {
