@@ -10,7 +10,8 @@ use super::columns::{CHUNK, Isa};
 pub(super) struct Base;
 
 impl Isa for Base {
-    const F32_CHUNKS: usize = 4;
+    // One chunk fills four registers of 128 bits. With more, conversions of bytes are not vectorized.
+    const F32_CHUNKS: usize = 1;
     const I16_CHUNKS: usize = 4;
 
     type F32s = [f32; CHUNK];

@@ -54,6 +54,22 @@ macro_rules! enabled {
     };
 }
 
+/// The same operation on both registers. Not `array::map`: its closures are not always inlined.
+macro_rules! both {
+    ($halves:expr, $half:ident => $operation:expr) => {{
+        let [left, right] = $halves;
+        let left = {
+            let $half = left;
+            $operation
+        };
+        let right = {
+            let $half = right;
+            $operation
+        };
+        [left, right]
+    }};
+}
+
 /// The sums of 16 bits, the same for both.
 macro_rules! i16_operations {
     () => {
@@ -118,13 +134,13 @@ impl Isa for Avx2 {
     #[inline(always)]
     fn widen_f16(bits: &[u16; CHUNK]) -> [__m256; 2] {
         let start: *const __m128i = bits.as_ptr().cast();
-        enabled!([start, start.add(1)].map(|half| _mm256_cvtph_ps(_mm_loadu_si128(half))))
+        enabled!(both!([start, start.add(1)], half => _mm256_cvtph_ps(_mm_loadu_si128(half))))
     }
 
     #[inline(always)]
     fn widen_bf16(bits: &[u16; CHUNK]) -> [__m256; 2] {
         let start: *const __m128i = bits.as_ptr().cast();
-        enabled!([start, start.add(1)].map(|half| {
+        enabled!(both!([start, start.add(1)], half => {
             let wide = _mm256_cvtepu16_epi32(_mm_loadu_si128(half));
             _mm256_castsi256_ps(_mm256_slli_epi32::<16>(wide))
         }))
@@ -134,8 +150,7 @@ impl Isa for Avx2 {
     fn widen_i8(values: &[i8; CHUNK]) -> [__m256; 2] {
         enabled!({
             let bytes = _mm_loadu_si128(values.as_ptr().cast());
-            [bytes, _mm_bsrli_si128::<8>(bytes)]
-                .map(|half| _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(half)))
+            both!([bytes, _mm_bsrli_si128::<8>(bytes)], half => _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(half)))
         })
     }
 
@@ -143,8 +158,7 @@ impl Isa for Avx2 {
     fn widen_u8(values: &[u8; CHUNK]) -> [__m256; 2] {
         enabled!({
             let bytes = _mm_loadu_si128(values.as_ptr().cast());
-            [bytes, _mm_bsrli_si128::<8>(bytes)]
-                .map(|half| _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(half)))
+            both!([bytes, _mm_bsrli_si128::<8>(bytes)], half => _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(half)))
         })
     }
 
@@ -155,27 +169,25 @@ impl Isa for Avx2 {
 
     #[inline(always)]
     fn scale(values: [__m256; 2], factor: f32) -> [__m256; 2] {
-        enabled!(values.map(|half| _mm256_mul_ps(half, _mm256_set1_ps(factor))))
+        enabled!(both!(values, half => _mm256_mul_ps(half, _mm256_set1_ps(factor))))
     }
 
     #[inline(always)]
     fn divide(values: [__m256; 2], count: f32) -> [__m256; 2] {
-        enabled!(values.map(|half| _mm256_div_ps(half, _mm256_set1_ps(count))))
+        enabled!(both!(values, half => _mm256_div_ps(half, _mm256_set1_ps(count))))
     }
 
     #[inline(always)]
     fn i16_to_f32(values: __m256i) -> [__m256; 2] {
         enabled!(
-            [_mm256_castsi256_si128(values), _mm256_extracti128_si256::<1>(values)]
-                .map(|half| _mm256_cvtepi32_ps(_mm256_cvtepi16_epi32(half)))
+            both!([_mm256_castsi256_si128(values), _mm256_extracti128_si256::<1>(values)], half => _mm256_cvtepi32_ps(_mm256_cvtepi16_epi32(half)))
         )
     }
 
     #[inline(always)]
     fn u16_to_f32(values: __m256i) -> [__m256; 2] {
         enabled!(
-            [_mm256_castsi256_si128(values), _mm256_extracti128_si256::<1>(values)]
-                .map(|half| _mm256_cvtepi32_ps(_mm256_cvtepu16_epi32(half)))
+            both!([_mm256_castsi256_si128(values), _mm256_extracti128_si256::<1>(values)], half => _mm256_cvtepi32_ps(_mm256_cvtepu16_epi32(half)))
         )
     }
 }
