@@ -12,6 +12,7 @@
 //! happens once, in `limits.rs`, for every tokenizer.
 
 mod added;
+mod bpe;
 mod definition;
 mod huggingface;
 mod missing_unknown;
@@ -25,6 +26,7 @@ use embed_core::Error;
 use crate::bundle::BundleFile;
 use crate::error::LoadError;
 use added::AddedTokens;
+use bpe::Bpe;
 use definition::Definition;
 use huggingface::HuggingFace;
 pub(crate) use huggingface::Parsed;
@@ -45,6 +47,7 @@ pub(crate) struct Tokenizer {
 /// What turns text into ids: one of our own, or the `tokenizers` crate for every other file.
 #[derive(Debug)]
 enum Family {
+    Bpe(Bpe),
     HuggingFace(HuggingFace),
 }
 
@@ -102,8 +105,9 @@ impl Tokenizer {
 
     /// One of our own tokenizers, if one of them serves the whole file.
     fn load_own(json: &[u8]) -> Option<Self> {
-        let _definition = Definition::read(json).ok()?;
-        None
+        let definition = Definition::read(json).ok()?;
+        let (tokenizer, facts) = Bpe::new(&definition)?;
+        Some(Self { family: Family::Bpe(tokenizer), facts })
     }
 
     pub(crate) fn vocabulary(&self) -> &Vocabulary {
@@ -113,6 +117,7 @@ impl Tokenizer {
     /// Which implementation turns text into ids.
     pub(crate) fn path_name(&self) -> &'static str {
         match &self.family {
+            Family::Bpe(_) => "BPE, our own",
             Family::HuggingFace(tokenizer) => tokenizer.path_name(),
         }
     }
@@ -120,6 +125,7 @@ impl Tokenizer {
     /// Begins to tokenize: a session holds the working memory for one text after the other.
     pub(crate) fn session(&self) -> Session<'_> {
         match &self.family {
+            Family::Bpe(tokenizer) => Session::Bpe(tokenizer.session()),
             Family::HuggingFace(tokenizer) => Session::HuggingFace(tokenizer),
         }
     }
@@ -127,6 +133,7 @@ impl Tokenizer {
 
 /// Tokenizes texts one after the other on one thread.
 pub(crate) enum Session<'t> {
+    Bpe(bpe::Session<'t>),
     HuggingFace(&'t HuggingFace),
 }
 
@@ -134,6 +141,10 @@ impl Session<'_> {
     /// Pushes the ids of `text` until it ends or the sink breaks off.
     pub(crate) fn tokenize(&mut self, text: &str, sink: &mut impl IdSink) -> Result<(), Error> {
         match self {
+            Self::Bpe(session) => {
+                let _ = session.tokenize(text, sink);
+                Ok(())
+            }
             Self::HuggingFace(tokenizer) => tokenizer.tokenize(text, sink),
         }
     }
