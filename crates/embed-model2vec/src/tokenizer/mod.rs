@@ -12,11 +12,13 @@
 //! happens once, in `limits.rs`, for every tokenizer.
 
 mod added;
+mod bert;
 mod bpe;
 mod definition;
 mod huggingface;
 mod missing_unknown;
 mod scratch;
+mod wordpiece;
 
 use std::ops::ControlFlow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -30,6 +32,8 @@ use bpe::Bpe;
 use definition::Definition;
 use huggingface::HuggingFace;
 pub(crate) use huggingface::Parsed;
+use scratch::Borrowed;
+use wordpiece::WordPiece;
 
 /// Takes token ids in text order.
 pub(crate) trait IdSink {
@@ -47,6 +51,7 @@ pub(crate) struct Tokenizer {
 /// What turns text into ids: one of our own, or the `tokenizers` crate for every other file.
 #[derive(Debug)]
 enum Family {
+    WordPiece(WordPiece),
     Bpe(Bpe),
     HuggingFace(HuggingFace),
 }
@@ -106,8 +111,11 @@ impl Tokenizer {
     /// One of our own tokenizers, if one of them serves the whole file.
     fn load_own(json: &[u8]) -> Option<Self> {
         let definition = Definition::read(json).ok()?;
-        let (tokenizer, facts) = Bpe::new(&definition)?;
-        Some(Self { family: Family::Bpe(tokenizer), facts })
+        if let Some((tokenizer, facts)) = Bpe::new(&definition) {
+            return Some(Self { family: Family::Bpe(tokenizer), facts });
+        }
+        let (tokenizer, facts) = WordPiece::new(&definition)?;
+        Some(Self { family: Family::WordPiece(tokenizer), facts })
     }
 
     pub(crate) fn vocabulary(&self) -> &Vocabulary {
@@ -117,6 +125,7 @@ impl Tokenizer {
     /// Which implementation turns text into ids.
     pub(crate) fn path_name(&self) -> &'static str {
         match &self.family {
+            Family::WordPiece(_) => "WordPiece, our own",
             Family::Bpe(_) => "BPE, our own",
             Family::HuggingFace(tokenizer) => tokenizer.path_name(),
         }
@@ -124,29 +133,35 @@ impl Tokenizer {
 
     /// Begins to tokenize: a session holds the working memory for one text after the other.
     pub(crate) fn session(&self) -> Session<'_> {
-        match &self.family {
-            Family::Bpe(tokenizer) => Session::Bpe(tokenizer.session()),
-            Family::HuggingFace(tokenizer) => Session::HuggingFace(tokenizer),
-        }
+        Session(match &self.family {
+            Family::WordPiece(tokenizer) => Running::WordPiece(tokenizer, tokenizer.scratch()),
+            Family::Bpe(tokenizer) => Running::Bpe(tokenizer, tokenizer.memory()),
+            Family::HuggingFace(tokenizer) => Running::HuggingFace(tokenizer),
+        })
     }
 }
 
 /// Tokenizes texts one after the other on one thread.
-pub(crate) enum Session<'t> {
-    Bpe(bpe::Session<'t>),
+pub(crate) struct Session<'t>(Running<'t>);
+
+/// A family with the working memory of a session.
+enum Running<'t> {
+    WordPiece(&'t WordPiece, Borrowed<'t, wordpiece::Scratch>),
+    Bpe(&'t Bpe, Borrowed<'t, bpe::Memory>),
     HuggingFace(&'t HuggingFace),
 }
 
 impl Session<'_> {
     /// Pushes the ids of `text` until it ends or the sink breaks off.
+    #[inline]
     pub(crate) fn tokenize(&mut self, text: &str, sink: &mut impl IdSink) -> Result<(), Error> {
-        match self {
-            Self::Bpe(session) => {
-                let _ = session.tokenize(text, sink);
-                Ok(())
-            }
-            Self::HuggingFace(tokenizer) => tokenizer.tokenize(text, sink),
-        }
+        // A sink that breaks off has what it wanted: that is no error.
+        let _ = match &mut self.0 {
+            Running::WordPiece(tokenizer, scratch) => tokenizer.tokenize(text, scratch, sink),
+            Running::Bpe(tokenizer, memory) => tokenizer.tokenize(text, memory, sink),
+            Running::HuggingFace(tokenizer) => return tokenizer.tokenize(text, sink),
+        };
+        Ok(())
     }
 }
 

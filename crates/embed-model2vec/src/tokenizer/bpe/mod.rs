@@ -90,9 +90,9 @@ enum Unknown {
     },
 }
 
-/// Working memory.
+/// Working memory of one call.
 #[derive(Debug)]
-struct Memory {
+pub(super) struct Memory {
     words: Words,
     scratch: merges::Scratch,
     normalized: String,
@@ -139,15 +139,42 @@ impl Bpe {
         Some((tokenizer, facts))
     }
 
-    /// Begins to tokenize.
-    pub(super) fn session(&self) -> Session<'_> {
-        let memory = self.pool.take(|| Memory {
+    /// Working memory for [`tokenize`](Self::tokenize), from an earlier call if there was one.
+    pub(super) fn memory(&self) -> Borrowed<'_, Memory> {
+        self.pool.take(|| Memory {
             words: Words::new(),
             scratch: merges::Scratch::default(),
             normalized: String::new(),
             with_blank: String::new(),
-        });
-        Session { tokenizer: self, memory }
+        })
+    }
+
+    /// Pushes the ids of `text` until it ends or the sink breaks off.
+    pub(super) fn tokenize(
+        &self,
+        text: &str,
+        memory: &mut Memory,
+        sink: &mut impl IdSink,
+    ) -> ControlFlow<()> {
+        let Memory { words, scratch, normalized, with_blank } = memory;
+        let Pipeline { splitter, adds_blank } = self.pipeline;
+        let mut words = Remembering { model: &self.model, words, scratch };
+        self.raw_tokens.parts(text, |part| match part {
+            Part::Token(id) => sink.push(id),
+            Part::Text(part, _) => {
+                let part = self.normalizer.apply(part, normalized);
+                self.normalized_tokens.parts(part, |part| match part {
+                    Part::Token(id) => sink.push(id),
+                    Part::Text(part, _) if adds_blank && !part.starts_with(' ') => {
+                        with_blank.clear();
+                        with_blank.push(' ');
+                        with_blank.push_str(part);
+                        words.push_all(with_blank, splitter, sink)
+                    }
+                    Part::Text(part, _) => words.push_all(part, splitter, sink),
+                })
+            }
+        })
     }
 }
 
@@ -218,36 +245,6 @@ impl Merging {
             scratch.symbols.retain(|&id| id != placeholder);
         }
         &scratch.symbols
-    }
-}
-
-/// Tokenizes texts one after the other.
-pub(crate) struct Session<'t> {
-    tokenizer: &'t Bpe,
-    memory: Borrowed<'t, Memory>,
-}
-
-impl Session<'_> {
-    /// Pushes the ids of `text` until it ends or the sink breaks off.
-    pub(super) fn tokenize(&mut self, text: &str, sink: &mut impl IdSink) -> ControlFlow<()> {
-        let Bpe { normalizer, pipeline, raw_tokens, normalized_tokens, model, .. } = self.tokenizer;
-        let Memory { words, scratch, normalized, with_blank } = &mut *self.memory;
-        let mut words_of_text = Remembering { model, words, scratch };
-        raw_tokens.parts(text, |part| match part {
-            Part::Token(id) => sink.push(id),
-            Part::Text(part, _) => {
-                normalized_tokens.parts(normalizer.apply(part, normalized), |part| match part {
-                    Part::Token(id) => sink.push(id),
-                    Part::Text(part, _) if pipeline.adds_blank && !part.starts_with(' ') => {
-                        with_blank.clear();
-                        with_blank.push(' ');
-                        with_blank.push_str(part);
-                        words_of_text.push_all(with_blank, pipeline.splitter, sink)
-                    }
-                    Part::Text(part, _) => words_of_text.push_all(part, pipeline.splitter, sink),
-                })
-            }
-        })
     }
 }
 

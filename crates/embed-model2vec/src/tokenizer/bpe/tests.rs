@@ -14,6 +14,7 @@ use super::super::huggingface::HuggingFace;
 use super::super::{Family, Tokenizer};
 use super::*;
 use crate::bundle::BundleFile;
+use crate::bytes::Bytes;
 
 const GPT2: &str = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+";
 const QWEN2: &str = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";
@@ -91,7 +92,7 @@ impl Both {
     fn new(name: &'static str, json: &Value) -> Self {
         let bytes = serde_json::to_vec(json).expect("valid");
         let (theirs, facts) = HuggingFace::load(&bytes).expect("a valid file");
-        let file = BundleFile { path: name.into(), bytes: bytes.into() };
+        let file = BundleFile { path: name.into(), bytes: Bytes::Owned(bytes) };
         let ours = Tokenizer::load(&file).expect("a valid file");
         assert!(matches!(ours.family, Family::Bpe(_)), "{name} is served here");
         assert_eq!(*ours.vocabulary(), facts, "{name}");

@@ -1,0 +1,233 @@
+//! Whole words to ids, for words of at most 16 bytes: two tables with a 16-byte key.
+//!
+//! [`Seeds`] is made at load and never changes: every vocabulary entry is the one id of the word that
+//! it spells, because the longest match at the beginning of that word is the whole word. It serves
+//! most words of a text in one probe.
+//!
+//! [`Memo`] belongs to one session and remembers what longer computation gave for other words. It has
+//! a fixed number of slots, each word has one place, and the newest word takes it: text made to fill
+//! it up costs itself the benefit, and nothing else.
+
+/// A word of 1 to 16 bytes without NUL, padded with NULs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Key {
+    low: u64,
+    high: u64,
+}
+
+/// Bytes of the longest word that has a key.
+pub(super) const KEY_BYTES: usize = 16;
+
+/// `MASKS[n]` keeps the first `n` bytes.
+const MASKS: [Key; KEY_BYTES + 1] = {
+    let mut masks = [Key { low: 0, high: 0 }; KEY_BYTES + 1];
+    let mut n = 1;
+    while n <= KEY_BYTES {
+        masks[n] = match n {
+            ..8 => Key { low: (1 << (8 * n)) - 1, high: 0 },
+            8 => Key { low: u64::MAX, high: 0 },
+            9..16 => Key { low: u64::MAX, high: (1 << (8 * (n - 8))) - 1 },
+            _ => Key { low: u64::MAX, high: u64::MAX },
+        };
+        n += 1;
+    }
+    masks
+};
+
+impl Key {
+    const EMPTY: Self = Self { low: 0, high: 0 };
+
+    /// The key of a word; `None` if it has none.
+    #[inline]
+    pub(super) fn of(word: &[u8]) -> Option<Self> {
+        if word.is_empty() || word.len() > KEY_BYTES || word.contains(&0) {
+            return None;
+        }
+        let mut bytes = [0; KEY_BYTES];
+        bytes[..word.len()].copy_from_slice(word);
+        Some(Self::load(&bytes))
+    }
+
+    /// The key of the first `len` bytes, of which there are 1 to 16 and none NUL, with the bits of
+    /// `fold` set in each: 0x20 turns ASCII letters into lower case and leaves digits alone.
+    #[inline]
+    pub(super) fn of_prefix(bytes: &[u8; KEY_BYTES], len: usize, fold: u64) -> Self {
+        let Self { low, high } = Self::load(bytes);
+        let mask = MASKS[len];
+        Self { low: (low | fold) & mask.low, high: (high | fold) & mask.high }
+    }
+
+    /// The word, with its padding.
+    pub(super) fn bytes(self) -> [u8; KEY_BYTES] {
+        let mut bytes = [0; KEY_BYTES];
+        bytes[..8].copy_from_slice(&self.low.to_le_bytes());
+        bytes[8..].copy_from_slice(&self.high.to_le_bytes());
+        bytes
+    }
+
+    #[inline]
+    fn load(bytes: &[u8; KEY_BYTES]) -> Self {
+        let (low, high) = bytes.split_at(8);
+        let number = |half: &[u8]| half.try_into().map_or(0, u64::from_le_bytes);
+        Self { low: number(low), high: number(high) }
+    }
+
+    /// 64 well-mixed bits, the best ones on top.
+    #[inline]
+    fn hash(self) -> u64 {
+        // Odd constants without a pattern: digits of pi's fractional part.
+        const A: u64 = 0x243F_6A88_85A3_08D3;
+        const B: u64 = 0x1319_8A2E_0370_7345;
+        let mixed = self.low.wrapping_mul(A) ^ self.high.wrapping_mul(B).rotate_left(29);
+        (mixed ^ mixed >> 32).wrapping_mul(A)
+    }
+}
+
+/// The words that are vocabulary entries.
+#[derive(Debug)]
+pub(super) struct Seeds {
+    /// A power of two of slots, at most half of them taken.
+    slots: Box<[Seed]>,
+    shift: u32,
+}
+
+#[derive(Clone, Copy, Debug)]
+#[repr(align(32))]
+struct Seed {
+    key: Key,
+    id: u32,
+}
+
+impl Seeds {
+    pub(super) fn new<'a>(entries: impl Iterator<Item = (&'a [u8], u32)> + Clone) -> Self {
+        let keyed = entries.filter_map(|(word, id)| Key::of(word).map(|key| (key, id)));
+        let count = keyed.clone().count();
+        let capacity = (2 * count).next_power_of_two().max(2);
+        let empty = Seed { key: Key::EMPTY, id: 0 };
+        let mut seeds = Self {
+            slots: vec![empty; capacity].into(),
+            shift: u64::BITS - capacity.trailing_zeros(),
+        };
+        for (key, id) in keyed {
+            let place = seeds.place(key);
+            seeds.slots[place] = Seed { key, id };
+        }
+        seeds
+    }
+
+    #[inline]
+    pub(super) fn get(&self, key: Key) -> Option<u32> {
+        let slot = &self.slots[self.place(key)];
+        (slot.key == key).then_some(slot.id)
+    }
+
+    /// The slot that holds `key`, or the free one where it would go.
+    #[inline]
+    fn place(&self, key: Key) -> usize {
+        let last = self.slots.len() - 1;
+        let mut place = usize::try_from(key.hash() >> self.shift).unwrap_or(0) & last;
+        loop {
+            let found = self.slots[place].key;
+            if found == key || found == Key::EMPTY {
+                return place;
+            }
+            place = (place + 1) & last;
+        }
+    }
+}
+
+/// What was computed for other words, as long as nothing newer takes the place.
+#[derive(Debug)]
+pub(super) struct Memo {
+    slots: Box<[Remembered]>,
+}
+
+/// 2^14 slots of a cache line each: 1 MiB, the size of a core's second-level cache.
+const MEMO_BITS: u32 = 14;
+
+/// Ids that fit beside the key and the count.
+const MEMO_IDS: usize = 11;
+
+#[derive(Clone, Copy, Debug)]
+#[repr(align(64))]
+struct Remembered {
+    key: Key,
+    count: u32,
+    ids: [u32; MEMO_IDS],
+}
+
+impl Memo {
+    pub(super) fn new() -> Self {
+        let empty = Remembered { key: Key::EMPTY, count: 0, ids: [0; MEMO_IDS] };
+        Self { slots: vec![empty; 1 << MEMO_BITS].into() }
+    }
+
+    #[inline]
+    pub(super) fn get(&self, key: Key) -> Option<&[u32]> {
+        let slot = &self.slots[Self::place(key)];
+        (slot.key == key).then(|| &slot.ids[..slot.count as usize])
+    }
+
+    pub(super) fn put(&mut self, key: Key, ids: &[u32]) {
+        let Ok(count) = u32::try_from(ids.len()) else { return };
+        if ids.len() <= MEMO_IDS {
+            let slot = &mut self.slots[Self::place(key)];
+            (slot.key, slot.count) = (key, count);
+            slot.ids[..ids.len()].copy_from_slice(ids);
+        }
+    }
+
+    #[inline]
+    fn place(key: Key) -> usize {
+        usize::try_from(key.hash() >> (u64::BITS - MEMO_BITS)).unwrap_or(0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_seed_is_found_and_nothing_else() {
+        let words: Vec<String> = (0..5000).map(|number| format!("w{number}")).collect();
+        let entries = words.iter().zip(0..).map(|(word, id)| (word.as_bytes(), id));
+        let long = b"seventeen letters".as_slice();
+        let seeds = Seeds::new(entries.clone().chain([(long, 7), (b"a\0".as_slice(), 8)]));
+        for (word, id) in entries {
+            assert_eq!(seeds.get(Key::of(word).expect("short")), Some(id));
+        }
+        assert_eq!(seeds.get(Key::of(b"w5000").expect("short")), None);
+        assert_eq!((Key::of(long), Key::of(b"a\0"), Key::of(b"")), (None, None, None));
+    }
+
+    #[test]
+    fn an_empty_table_finds_nothing() {
+        let seeds = Seeds::new(std::iter::empty());
+        assert_eq!(seeds.get(Key::of(b"a").expect("short")), None);
+    }
+
+    #[test]
+    fn a_prefix_has_the_key_of_the_word() {
+        let text = b"ABCxyz0189ABCxyz";
+        for len in 1..=KEY_BYTES {
+            let lower = text.to_ascii_lowercase();
+            let key = Key::of_prefix(text, len, u64::from_le_bytes([0x20; 8]));
+            assert_eq!(Some(key), Key::of(&lower[..len]));
+            assert_eq!(Some(Key::of_prefix(text, len, 0)), Key::of(&text[..len]));
+        }
+    }
+
+    #[test]
+    fn the_newest_word_is_remembered() {
+        let mut memo = Memo::new();
+        let key = |number: u32| Key::of(&number.to_le_bytes().map(|byte| byte | 1)).expect("short");
+        for number in 0..40_000 {
+            memo.put(key(number), &[number, 1]);
+            assert_eq!(memo.get(key(number)), Some([number, 1].as_slice()));
+        }
+        memo.put(key(0), &[9; MEMO_IDS + 1]);
+        assert_ne!(memo.get(key(0)), Some([9; MEMO_IDS].as_slice()));
+        memo.put(key(0), &[]);
+        assert_eq!(memo.get(key(0)), Some([].as_slice()));
+    }
+}
