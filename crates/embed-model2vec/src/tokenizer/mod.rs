@@ -18,6 +18,7 @@ mod definition;
 mod huggingface;
 mod missing_unknown;
 mod scratch;
+mod word_level;
 mod wordpiece;
 
 use std::ops::ControlFlow;
@@ -33,6 +34,7 @@ use definition::Definition;
 use huggingface::HuggingFace;
 pub(crate) use huggingface::Parsed;
 use scratch::Borrowed;
+use word_level::WordLevel;
 use wordpiece::WordPiece;
 
 /// Takes token ids in text order.
@@ -53,6 +55,7 @@ pub(crate) struct Tokenizer {
 enum Family {
     WordPiece(WordPiece),
     Bpe(Bpe),
+    WordLevel(WordLevel),
     HuggingFace(HuggingFace),
 }
 
@@ -114,6 +117,9 @@ impl Tokenizer {
         if let Some((tokenizer, facts)) = Bpe::new(&definition) {
             return Some(Self { family: Family::Bpe(tokenizer), facts });
         }
+        if let Some((tokenizer, facts)) = WordLevel::new(&definition) {
+            return Some(Self { family: Family::WordLevel(tokenizer), facts });
+        }
         let (tokenizer, facts) = WordPiece::new(&definition)?;
         Some(Self { family: Family::WordPiece(tokenizer), facts })
     }
@@ -127,6 +133,7 @@ impl Tokenizer {
         match &self.family {
             Family::WordPiece(_) => "WordPiece, our own",
             Family::Bpe(_) => "BPE, our own",
+            Family::WordLevel(_) => "WordLevel, our own",
             Family::HuggingFace(tokenizer) => tokenizer.path_name(),
         }
     }
@@ -136,6 +143,7 @@ impl Tokenizer {
         Session(match &self.family {
             Family::WordPiece(tokenizer) => Running::WordPiece(tokenizer, tokenizer.scratch()),
             Family::Bpe(tokenizer) => Running::Bpe(tokenizer, tokenizer.memory()),
+            Family::WordLevel(tokenizer) => Running::WordLevel(tokenizer, tokenizer.memory()),
             Family::HuggingFace(tokenizer) => Running::HuggingFace(tokenizer),
         })
     }
@@ -148,6 +156,7 @@ pub(crate) struct Session<'t>(Running<'t>);
 enum Running<'t> {
     WordPiece(&'t WordPiece, Borrowed<'t, wordpiece::Scratch>),
     Bpe(&'t Bpe, Borrowed<'t, bpe::Memory>),
+    WordLevel(&'t WordLevel, Borrowed<'t, String>),
     HuggingFace(&'t HuggingFace),
 }
 
@@ -159,6 +168,7 @@ impl Session<'_> {
         let _ = match &mut self.0 {
             Running::WordPiece(tokenizer, scratch) => tokenizer.tokenize(text, scratch, sink),
             Running::Bpe(tokenizer, memory) => tokenizer.tokenize(text, memory, sink),
+            Running::WordLevel(tokenizer, memory) => tokenizer.tokenize(text, memory, sink),
             Running::HuggingFace(tokenizer) => return tokenizer.tokenize(text, sink),
         };
         Ok(())

@@ -138,7 +138,11 @@ impl Merges {
         next.extend((1..count).chain([NONE]));
         heap.clear();
         heap.extend(
-            ranks.iter().zip(0..).filter(|&(&rank, _)| rank != NONE).map(|(&rank, at)| Reverse((rank, at))),
+            ranks
+                .iter()
+                .zip(0..)
+                .filter(|&(&rank, _)| rank != NONE)
+                .map(|(&rank, at)| Reverse((rank, at))),
         );
         let mut queue = BinaryHeap::from(std::mem::take(heap));
         while let Some(Reverse((rank, at))) = queue.pop() {

@@ -101,7 +101,8 @@ fn nfc_of<'a>(nfc: &NormalizerWrapper, text: &'a str, buffer: &'a mut String) ->
             last_inert = at;
             continue;
         }
-        let end = characters.find(|&(_, character)| is_inert(character)).map_or(text.len(), |(at, _)| at);
+        let end =
+            characters.find(|&(_, character)| is_inert(character)).map_or(text.len(), |(at, _)| at);
         buffer.push_str(&text[done..last_inert]);
         push_normalized(nfc, &text[last_inert..end], buffer);
         (done, last_inert) = (end, end);

@@ -100,7 +100,10 @@ mod tests {
             sequence(&[split(QWEN2, "Isolated"), byte_level(true, false)]),
             sequence(&[split(QWEN2, "Isolated"), byte_level(false, true)]),
             sequence(&[split(r"\p{L}+", "Isolated"), byte_level(false, false)]),
-            sequence(&[json!({"type": "Digits", "individual_digits": true}), byte_level(false, true)]),
+            sequence(&[
+                json!({"type": "Digits", "individual_digits": true}),
+                byte_level(false, true),
+            ]),
         ] {
             assert_eq!(Pipeline::from_json(&json), None, "{json}");
         }

@@ -37,7 +37,8 @@ const TEXTS: [&str; 10] = [
 /// A tokenizer trained on [`TEXTS`], as JSON.
 fn train(pre_tokenizer: &Value, size: usize, full_alphabet: bool) -> Value {
     let mut tokenizer = Theirs::new(BPE::default());
-    let wrapper: PreTokenizerWrapper = serde_json::from_value(pre_tokenizer.clone()).expect("valid");
+    let wrapper: PreTokenizerWrapper =
+        serde_json::from_value(pre_tokenizer.clone()).expect("valid");
     tokenizer.with_pre_tokenizer(Some(wrapper));
     let alphabet = if full_alphabet { ByteLevel::alphabet() } else { Default::default() };
     let trainer = BpeTrainer::builder()
@@ -149,7 +150,9 @@ static ALL: LazyLock<Vec<Both>> = LazyLock::new(|| {
     }
     // Tokens that no merge leads to, merges in another order, a merge that is listed twice.
     let mut strange = gpt2.clone();
-    for (token, id) in [("Ġquick!", 5_000), ("中文", 5_001), ("qu", 5_002), ("Ġab", 5_003), ("fox", 5_004)] {
+    for (token, id) in
+        [("Ġquick!", 5_000), ("中文", 5_001), ("qu", 5_002), ("Ġab", 5_003), ("fox", 5_004)]
+    {
         model_tokens(&mut strange).entry(token).or_insert(json!(id));
     }
     let merges = strange["model"]["merges"].as_array_mut().expect("a list");
@@ -158,7 +161,8 @@ static ALL: LazyLock<Vec<Both>> = LazyLock::new(|| {
     merges.push(again);
     merges.insert(0, json!(["q", "u"]));
     let nfc = json!({"type": "NFC"});
-    let nfkc = json!({"type": "Sequence", "normalizers": [{"type": "NFKC"}, {"type": "Lowercase"}]});
+    let nfkc =
+        json!({"type": "Sequence", "normalizers": [{"type": "NFKC"}, {"type": "Lowercase"}]});
     let unk = |name: &str, fuse: bool| {
         [("/model/unk_token", json!(name)), ("/model/fuse_unk", json!(fuse))]
     };
@@ -170,7 +174,10 @@ static ALL: LazyLock<Vec<Both>> = LazyLock::new(|| {
             &with(gpt2.clone(), &[("/normalizer", nfc.clone()), ("/added_tokens", added_tokens())]),
         ),
         Both::new("gpt2 as a split", &with(gpt2.clone(), &[("/pre_tokenizer", split(GPT2))])),
-        Both::new("gpt2, ignore_merges", &with(strange.clone(), &[("/model/ignore_merges", json!(true))])),
+        Both::new(
+            "gpt2, ignore_merges",
+            &with(strange.clone(), &[("/model/ignore_merges", json!(true))]),
+        ),
         Both::new("gpt2, strange merges", &strange),
         Both::new("gpt2, ids with gaps", &dense_then_not),
         Both::new("prefixed", &prefixed),
@@ -205,11 +212,41 @@ fn texts_of_the_training_have_the_same_ids() {
 
 #[test]
 fn the_edges_of_the_patterns_have_the_same_ids() {
-    let ends = ["", " ", "a", "1", "!", "\n", "\u{A0}", "\u{3000}", "é", "٣", "\u{301}", "'", "'s", "😀"];
+    let ends =
+        ["", " ", "a", "1", "!", "\n", "\u{A0}", "\u{3000}", "é", "٣", "\u{301}", "'", "'s", "😀"];
     let middles = [
-        "", " ", "  ", "\t", "\n", " \n", "\n ", "\r\n", " \r\n  ", "\u{A0}", " \u{A0}", "\u{2028} ",
-        "'", " '", "''", "'S", "'ſ", "'re", "'Re", "'rE", "'lL", "'r", "'v ", "!\n", "!\r\n\n ", "12345",
-        "²½", " ²", "١٢٣٤", "\u{85}", "\u{0}", "\u{1F}",
+        "",
+        " ",
+        "  ",
+        "\t",
+        "\n",
+        " \n",
+        "\n ",
+        "\r\n",
+        " \r\n  ",
+        "\u{A0}",
+        " \u{A0}",
+        "\u{2028} ",
+        "'",
+        " '",
+        "''",
+        "'S",
+        "'ſ",
+        "'re",
+        "'Re",
+        "'rE",
+        "'lL",
+        "'r",
+        "'v ",
+        "!\n",
+        "!\r\n\n ",
+        "12345",
+        "²½",
+        " ²",
+        "١٢٣٤",
+        "\u{85}",
+        "\u{0}",
+        "\u{1F}",
     ];
     for both in ALL.iter() {
         for start in ends {
@@ -224,8 +261,15 @@ fn the_edges_of_the_patterns_have_the_same_ids() {
 
 #[test]
 fn long_words_have_the_same_ids() {
-    let letters: String = (0..40_000_u32).map(|n| char::from(b'a' + (n * n % 251 % 26) as u8)).collect();
-    let long = [letters.clone(), "a".repeat(5_000), "é中".repeat(3_000), " ".repeat(3_000), ".".repeat(999)];
+    let letters: String =
+        (0..40_000_u32).map(|n| char::from(b'a' + (n * n % 251 % 26) as u8)).collect();
+    let long = [
+        letters.clone(),
+        "a".repeat(5_000),
+        "é中".repeat(3_000),
+        " ".repeat(3_000),
+        ".".repeat(999),
+    ];
     for both in ALL.iter() {
         for text in &long {
             both.check(text);

@@ -85,7 +85,12 @@ impl Words {
 
     /// The ids of a word, if it is there. `pair` is a place for them.
     #[inline]
-    pub(super) fn get<'a>(&'a self, key: Key, word: &[u8], pair: &'a mut [u32; 2]) -> Option<&'a [u32]> {
+    pub(super) fn get<'a>(
+        &'a self,
+        key: Key,
+        word: &[u8],
+        pair: &'a mut [u32; 2],
+    ) -> Option<&'a [u32]> {
         match key {
             Key::Short(key) => {
                 let slot = self.short.find(hash_pair(key), |slot| slot.word == key)?;
@@ -123,8 +128,9 @@ impl Words {
             }
             Key::Long(hash) => {
                 let (first, text) = self.keep(ids, word);
-                let [length, count] = [word.len(), ids.len()]
-                    .map(|length| u16::try_from(length).expect("no more ids than bytes, and few bytes"));
+                let [length, count] = [word.len(), ids.len()].map(|length| {
+                    u16::try_from(length).expect("no more ids than bytes, and few bytes")
+                });
                 self.long.insert(hash, Long { hash, text, length, count, ids: first });
             }
             Key::Never => {}
@@ -155,7 +161,11 @@ fn to_u32(length: usize) -> u32 {
 pub(super) fn key(text: &[u8], start: usize, end: usize) -> Key {
     let length = end - start;
     if length > PACKED {
-        return if length <= LONGEST { Key::Long(hash_bytes(&text[start..end])) } else { Key::Never };
+        return if length <= LONGEST {
+            Key::Long(hash_bytes(&text[start..end]))
+        } else {
+            Key::Never
+        };
     }
     let word = match text[start..].first_chunk::<16>() {
         Some(sixteen) => u128::from_le_bytes(*sixteen),
