@@ -15,9 +15,9 @@
 #[cfg(test)]
 mod tests;
 
-use std::collections::HashMap;
 use std::ops::ControlFlow;
 
+use rustc_hash::FxHashMap;
 use serde_json::Value;
 
 use super::added::{AddedTokens, Matcher, Part};
@@ -35,7 +35,7 @@ pub(super) struct WordLevel {
     ascii: [Class; 128],
     raw_tokens: Matcher,
     normalized_tokens: Matcher,
-    ids: HashMap<Box<str>, u32>,
+    ids: FxHashMap<Box<str>, u32>,
     /// For unknown words, if there is a token for them.
     unk_id: Option<u32>,
     pool: Pool<String>,
@@ -131,7 +131,7 @@ impl WordLevel {
         let unk_token = definition.model.unk_token.as_deref()?;
         let splitter = Splitter::from_json(&definition.pre_tokenizer)?;
         let normalizer = Normalizer::from_json(&definition.normalizer)?;
-        let ids: HashMap<Box<str>, u32> =
+        let ids: FxHashMap<Box<str>, u32> =
             entries.iter().map(|(token, id)| (token.as_ref().into(), *id)).collect();
         if ids.len() != entries.len() {
             return None;

@@ -8,13 +8,14 @@
 //! in it. Equal blocks are kept once, so that all of Unicode takes about 50 KB. It is built when the
 //! first text asks for a character beyond ASCII, and shared by all tokenizers of the process.
 
-use std::collections::HashMap;
 use std::sync::LazyLock;
 
 use regex_syntax::hir::{Class as HirClass, HirKind};
+use rustc_hash::FxHashMap;
 
 /// What a split pattern sees in a character.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
 pub(super) enum Class {
     /// `\p{L}`
     Letter,
@@ -30,14 +31,16 @@ const BLOCK: usize = 256;
 
 struct Table {
     block_of: Vec<u16>,
-    blocks: Vec<[Class; BLOCK]>,
+    /// Classes as numbers.
+    blocks: Vec<[u8; BLOCK]>,
 }
 
 static TABLE: LazyLock<Table> = LazyLock::new(Table::build);
 
 impl Table {
     fn build() -> Self {
-        let mut classes = vec![Class::Other; (char::MAX as usize + 1).next_multiple_of(BLOCK)];
+        let mut classes =
+            vec![Class::Other as u8; (char::MAX as usize + 1).next_multiple_of(BLOCK)];
         for (pattern, class) in
             [(r"\p{L}", Class::Letter), (r"\p{N}", Class::Number), (r"\s", Class::Space)]
         {
@@ -46,11 +49,11 @@ impl Table {
                 unreachable!("{pattern} is a class of characters");
             };
             for range in ranges.ranges() {
-                classes[range.start() as usize..=range.end() as usize].fill(class);
+                classes[range.start() as usize..=range.end() as usize].fill(class as u8);
             }
         }
         let mut table = Self { block_of: Vec::new(), blocks: Vec::new() };
-        let mut known: HashMap<[Class; BLOCK], u16> = HashMap::new();
+        let mut known: FxHashMap<[u8; BLOCK], u16> = FxHashMap::default();
         for block in classes.as_chunks::<BLOCK>().0 {
             let index = *known.entry(*block).or_insert_with(|| {
                 table.blocks.push(*block);
@@ -67,7 +70,12 @@ impl Table {
 pub(super) fn class(character: char) -> Class {
     let table = &*TABLE;
     let code = character as usize;
-    table.blocks[table.block_of[code / BLOCK] as usize][code % BLOCK]
+    match table.blocks[table.block_of[code / BLOCK] as usize][code % BLOCK] {
+        0 => Class::Letter,
+        1 => Class::Number,
+        2 => Class::Space,
+        _ => Class::Other,
+    }
 }
 
 /// A class of bytes, finer than [`Class`]: what a pattern can tell apart in ASCII.

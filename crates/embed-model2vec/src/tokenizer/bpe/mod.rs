@@ -38,8 +38,9 @@ mod pretokenize;
 mod tests;
 mod words;
 
-use std::collections::HashMap;
 use std::ops::ControlFlow;
+
+use rustc_hash::FxHashMap;
 
 use super::added::{AddedTokens, Matcher, Part};
 use super::definition::{Definition, Model, Vocab};
@@ -72,10 +73,9 @@ pub(super) struct Bpe {
 #[derive(Debug)]
 struct Merging {
     merges: Merges,
-    byte_ids: [u32; 256],
     unknown: Unknown,
     /// Tokens by their bytes, if a word that is one of them is not merged.
-    whole_words: Option<HashMap<Vec<u8>, u32>>,
+    whole_words: Option<FxHashMap<Vec<u8>, u32>>,
 }
 
 /// What becomes of bytes that have no token.
@@ -115,7 +115,7 @@ impl Bpe {
         let pipeline = Pipeline::from_json(&definition.pre_tokenizer)?;
         let normalizer = Normalizer::from_json(&definition.normalizer)?;
 
-        let ids: HashMap<&str, u32> =
+        let ids: FxHashMap<&str, u32> =
             entries.iter().map(|(token, id)| (token.as_ref(), *id)).collect();
         let size = one_to_one(&ids, entries.len())?;
         let id_of = |token: &str| ids.get(token).copied();
@@ -179,7 +179,7 @@ impl Bpe {
 }
 
 /// One more than the largest id, if each of `entries` tokens has an id of its own.
-fn one_to_one(ids: &HashMap<&str, u32>, entries: usize) -> Option<u32> {
+fn one_to_one(ids: &FxHashMap<&str, u32>, entries: usize) -> Option<u32> {
     let mut sorted: Vec<u32> = ids.values().copied().collect();
     sorted.sort_unstable();
     let distinct = ids.len() == entries && sorted.is_sorted_by(|a, b| a < b);
@@ -193,7 +193,7 @@ fn matchers(added: &AddedTokens, normalizer: &Normalizer) -> Option<(Matcher, Ma
 }
 
 impl Merging {
-    fn new(model: &Model<'_>, ids: &HashMap<&str, u32>, unknown: Unknown) -> Option<Self> {
+    fn new(model: &Model<'_>, ids: &FxHashMap<&str, u32>, unknown: Unknown) -> Option<Self> {
         let byte_ids = alphabet::characters()
             .map(|character| ids.get(character.encode_utf8(&mut [0; 4]) as &str).copied());
         if model.byte_fallback && byte_ids.contains(&None) {
@@ -214,8 +214,7 @@ impl Merging {
             ids.iter().filter_map(|(token, &id)| Some((alphabet::bytes(token)?, id))).collect()
         });
         Some(Self {
-            merges: Merges::new(&listed?),
-            byte_ids: byte_ids.map(|id| id.unwrap_or(NO_ID)),
+            merges: Merges::new(&listed?, byte_ids.map(|id| id.unwrap_or(NO_ID)))?,
             unknown,
             whole_words,
         })
@@ -223,15 +222,18 @@ impl Merging {
 
     /// The ids of a word.
     fn ids<'s>(&self, word: &[u8], scratch: &'s mut merges::Scratch) -> &'s [u32] {
-        let symbols = &mut scratch.symbols;
-        symbols.clear();
+        scratch.symbols.clear();
         if let Some(&id) = self.whole_words.as_ref().and_then(|words| words.get(word)) {
-            symbols.push(id);
+            scratch.symbols.push(id);
             return &scratch.symbols;
         }
+        if self.merges.apply_to_bytes(word, scratch) {
+            return &scratch.symbols;
+        }
+        let symbols = &mut scratch.symbols;
         let mut after_unknown = false;
         for &byte in word {
-            let id = self.byte_ids[usize::from(byte)];
+            let id = self.merges.byte_ids()[usize::from(byte)];
             match self.unknown {
                 _ if id != NO_ID => symbols.push(id),
                 Unknown::Vanishes => {}
@@ -300,9 +302,20 @@ impl Remembering<'_> {
         let key = words::key(text, start, end);
         let word = &text[start..end];
         let mut pair = [0; 2];
-        if let Some(ids) = self.words.get(key, word, &mut pair) {
-            return ids.iter().try_for_each(|&id| sink.push(id));
+        match self.words.get(key, word, &mut pair) {
+            Some(ids) => ids.iter().try_for_each(|&id| sink.push(id)),
+            None => self.push_new(key, word, sink),
         }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn push_new(
+        &mut self,
+        key: words::Key,
+        word: &[u8],
+        sink: &mut impl IdSink,
+    ) -> ControlFlow<()> {
         let ids = self.model.ids(word, self.scratch);
         self.words.insert(key, word, ids);
         ids.iter().try_for_each(|&id| sink.push(id))

@@ -257,11 +257,8 @@ impl<S: Slot> Table<S> {
     #[inline]
     fn find(&self, hash: u64, is_it: impl Fn(&S) -> bool) -> Option<S> {
         let window = self.window(hash);
-        self.slots[window..window + WINDOW]
-            .iter()
-            .take_while(|slot| !slot.is_empty())
-            .find(|slot| is_it(slot))
-            .copied()
+        // An empty slot is no word, and so not the one that is looked for.
+        self.slots[window..window + WINDOW].iter().find(|slot| is_it(slot)).copied()
     }
 
     fn insert(&mut self, hash: u64, new: S) {

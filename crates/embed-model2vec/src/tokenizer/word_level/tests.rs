@@ -32,7 +32,7 @@ fn train(pre_tokenizer: &str, normalizer: &Value) -> Value {
     tokenizer.with_pre_tokenizer(Some(wrapper));
     let wrapper: Option<NormalizerWrapper> =
         serde_json::from_value(normalizer.clone()).expect("valid");
-    tokenizer.with_normalizer(wrapper);
+    tokenizer.with_normalizer(wrapper).expect("no added tokens yet");
     let trainer = WordLevelTrainer::builder().show_progress(false).build().expect("complete");
     let mut trainer = TrainerWrapper::WordLevelTrainer(trainer);
     tokenizer.train(&mut trainer, TEXTS.iter()).expect("trains");
