@@ -62,6 +62,11 @@ const CHECKS: &[Check] = &[
         "benchmarks",
         "check --locked --quiet --manifest-path benches/batcher/Cargo.toml --target-dir target/benches",
     ),
+    check("formatting of the comparison", "fmt --manifest-path benches/peers/Cargo.toml --check"),
+    check(
+        "comparison",
+        "check --locked --quiet --manifest-path benches/peers/Cargo.toml --target-dir target/benches",
+    ),
     check("tests", "test --workspace --locked"),
     check(
         "interleavings",

@@ -5,6 +5,7 @@
     reason = "a developer's tool prints its results"
 )]
 
+mod bench;
 mod ci;
 mod parity;
 mod soak;
@@ -28,6 +29,8 @@ enum Task {
     Parity(parity::Args),
     /// Plays many random cases against the batcher, with and without its deliberate faults
     Soak(soak::Args),
+    /// Measures the embedder beside other libraries, against the targets, and writes docs/bench-cpu.md
+    Bench(bench::Args),
     /// Runs every check of the project: formatting, lints, docs, features, tests
     Ci(ci::Args),
     /// Checks what compilers do not: crate edges, licenses, documents, blanks
@@ -38,6 +41,7 @@ fn main() -> ExitCode {
     let done = match Cli::parse().task {
         Task::Parity(args) => parity::run(&args),
         Task::Soak(args) => Ok(soak::run(&args)),
+        Task::Bench(args) => bench::run(&args),
         Task::Ci(args) => ci::run(&args),
         Task::Tidy => tidy::run(),
     };

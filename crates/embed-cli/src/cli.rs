@@ -105,6 +105,8 @@ pub(crate) enum Command {
     /// What a model is, and whether it is sound
     #[command(subcommand)]
     Model(ModelCommand),
+    /// Measure speed, latency, load time and memory on this machine, with a file of yours
+    Bench(BenchArgs),
 }
 
 #[derive(Args, Debug)]
@@ -135,6 +137,19 @@ pub(crate) struct ModelArgs {
     /// The model, in place of --model [default: built in]
     #[arg(value_name = "MODEL", conflicts_with = "model")]
     pub(crate) place: Option<String>,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct BenchArgs {
+    /// File of texts in UTF-8, one a line. It is held in memory: 1 GiB at most
+    #[arg(long, value_name = "FILE")]
+    pub(crate) corpus: Option<PathBuf>,
+    /// Passes over the corpus, and loads of the model, after the first one
+    #[arg(long, value_name = "N", default_value = "5")]
+    pub(crate) rounds: NonZeroUsize,
+    /// Print one JSON object in place of a table
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 #[derive(Args, Debug)]

@@ -157,8 +157,20 @@ pub enum LoadError {
     Tokenizer {
         /// The file.
         path: PathBuf,
-        /// What the `tokenizers` crate objected to.
+        /// What the parser objected to.
         source: Box<dyn std::error::Error + Send + Sync>,
+    },
+    /// The tokenizer file asks for something that our own tokenizers do not do, and this program was
+    /// built without the feature `tokenizers`, which serves all others.
+    #[error(
+        "{}: no tokenizer for {found} in this program: it was built without the feature `tokenizers`",
+        .path.display()
+    )]
+    UnsupportedTokenizer {
+        /// The file.
+        path: PathBuf,
+        /// The parts that the file asks for.
+        found: String,
     },
     /// A model name is not of the form `ORG/NAME` or `ORG/NAME@REVISION`.
     #[cfg(feature = "hub")]

@@ -30,6 +30,7 @@
 //! | --- | --- |
 //! | `candle` (default) | [`padded`]: the padded forward on a Candle device, as a cross-check |
 //! | `default-model` | [`StaticModel::default_embedded`]: 8 MB of English model inside the program |
+//! | `tokenizers` (default) | the `tokenizers` crate for tokenizer files that our own do not serve, and [`Sequential`] |
 //! | `hub` | [`hub`]: models by name, from the Hugging Face cache or downloaded |
 //!
 //! Three forwards exist. The batched one behind [`StaticModel`] is the product. [`Sequential`] is the
@@ -44,6 +45,7 @@ mod forward;
 mod kernels;
 mod limits;
 mod model;
+#[cfg(feature = "tokenizers")]
 mod sequential;
 mod tokenizer;
 mod weights;
@@ -59,4 +61,5 @@ pub use embed_core;
 pub use bundle::{Bundle, Layout};
 pub use error::{Attempt, LoadError};
 pub use model::{Audit, Description, ModelOptions, StaticModel};
+#[cfg(feature = "tokenizers")]
 pub use sequential::Sequential;

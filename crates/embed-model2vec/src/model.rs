@@ -220,6 +220,7 @@ impl StaticModel {
         &self.bundle.weights
     }
 
+    #[cfg(feature = "tokenizers")]
     pub(crate) fn config(&self) -> &ModelConfig {
         &self.config
     }

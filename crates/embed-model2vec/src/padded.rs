@@ -119,10 +119,12 @@ impl<'m> PaddedForward<'m> {
         let limits = self.model.limits(options);
         let columns = self.model.output_dim(options)?;
         let mut values = Vec::with_capacity(texts.len() * columns);
+        let mut session = self.model.tokenizer().session();
         for range in forward_chunk_ranges(texts.len(), MAX_ROWS) {
             let mut bags = Bags::new();
             for index in range.clone() {
-                push_input(self.model, &limits, index, &Input::Text(texts[index]), bags.open())?;
+                let input = Input::Text(texts[index]);
+                push_input(self.model, &mut session, &limits, index, &input, bags.open())?;
                 bags.close();
             }
             let bags: Vec<&[u32]> = bags.iter().collect();

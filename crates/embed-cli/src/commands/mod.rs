@@ -1,5 +1,6 @@
 //! The commands, one a file.
 
+mod bench;
 mod files;
 mod model;
 mod similarity;
@@ -18,6 +19,7 @@ pub(crate) fn run(cli: &Cli, console: Console) -> Result<Outcome> {
         Command::Files(args) => files::run(args, &cli.global, console),
         Command::Similarity(args) => similarity::run(args, &cli.global, console),
         Command::Model(command) => model::run(command, &cli.global, console),
+        Command::Bench(args) => bench::run(args, &cli.global, console),
     }
 }
 

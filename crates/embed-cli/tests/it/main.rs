@@ -1,5 +1,6 @@
 //! The program from outside: exit code, standard output and standard error together.
 
+mod bench;
 mod command;
 mod files;
 mod model;

@@ -160,12 +160,8 @@ impl Matcher {
                 (text, Found { id, single_word, lstrip, rstrip })
             })
             .unzip();
-        let automaton = match texts.is_empty() {
-            true => None,
-            false => {
-                Some(AhoCorasick::builder().match_kind(MatchKind::LeftmostLongest).build(&texts)?)
-            }
-        };
+        let build = || AhoCorasick::builder().match_kind(MatchKind::LeftmostLongest).build(&texts);
+        let automaton = if texts.is_empty() { None } else { Some(build()?) };
         Ok(Self { automaton, found, first_bytes: FirstBytes::of(&texts) })
     }
 

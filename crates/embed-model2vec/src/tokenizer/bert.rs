@@ -27,7 +27,9 @@ pub(super) struct BertNormalizer {
     pages: Box<[OnceLock<Box<Page>>]>,
 }
 
+/// The settings of the four steps, as the file names them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "the four flags of the file format")]
 pub(super) struct Settings {
     pub(super) clean_text: bool,
     pub(super) handle_chinese_chars: bool,
@@ -133,10 +135,14 @@ impl BertNormalizer {
                     give(&mut marks, Piece::starter(c));
                 }
                 Rewritten::Padded(c) => {
-                    [' ', c, ' '].into_iter().for_each(|c| give(&mut marks, Piece::starter(c)));
+                    for piece in [BLANK, Piece::starter(c), BLANK] {
+                        give(&mut marks, piece);
+                    }
                 }
                 Rewritten::Pieces(pieces) => {
-                    pieces.iter().for_each(|&piece| give(&mut marks, piece));
+                    for &piece in pieces {
+                        give(&mut marks, piece);
+                    }
                 }
             }
         }

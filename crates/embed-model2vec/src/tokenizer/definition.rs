@@ -37,6 +37,7 @@ struct Truncation {
 
 /// One entry of `added_tokens`.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Deserialize)]
+#[expect(clippy::struct_excessive_bools, reason = "the flags of the file format")]
 pub(super) struct AddedToken {
     pub(super) content: String,
     pub(super) single_word: bool,
@@ -94,6 +95,19 @@ impl<'a> Definition<'a> {
     /// The token limit that the file asks for.
     pub(super) fn max_length(&self) -> Option<usize> {
         self.truncation.as_ref().map(|truncation| truncation.max_length)
+    }
+}
+
+/// The parts that the file asks for, in words.
+impl fmt::Display for Definition<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let kind = |section: &Value| match section {
+            Value::Null => "none".to_owned(),
+            section => section["type"].as_str().unwrap_or("of no known type").to_owned(),
+        };
+        let model = if self.model.kind.is_empty() { "of no type" } else { &self.model.kind };
+        let (normalizer, pre_tokenizer) = (kind(&self.normalizer), kind(&self.pre_tokenizer));
+        write!(f, "model {model}, normalizer {normalizer}, pre-tokenizer {pre_tokenizer}")
     }
 }
 
@@ -257,6 +271,13 @@ mod tests {
         let Vocab::Scores(pieces) = definition.model.vocab else { panic!("a list of scores") };
         assert_eq!(pieces, [("a".into(), -1.5), ("▁".into(), 0.0)]);
         assert_eq!(definition.model.unk_id, Some(1));
+    }
+
+    #[test]
+    fn a_file_is_named_by_its_parts() {
+        let json = r#"{"version":"1.0","normalizer":{"type":"NFC"},"pre_tokenizer":[],"model":{"type":"BPE"}}"#;
+        let shown = read(json).expect("valid").to_string();
+        assert_eq!(shown, "model BPE, normalizer NFC, pre-tokenizer of no known type");
     }
 
     #[test]

@@ -8,6 +8,8 @@ use embed_core::Error;
 use tokenizers::models::ModelWrapper;
 
 use super::{IdSink, Vocabulary, median, missing_unknown};
+use crate::bundle::BundleFile;
+use crate::error::LoadError;
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
@@ -25,6 +27,13 @@ pub(super) struct HuggingFace {
 struct TokenizeError(#[source] BoxError);
 
 impl HuggingFace {
+    pub(super) fn load_file(file: &BundleFile) -> Result<(Self, Vocabulary), LoadError> {
+        // The parser is foreign code over a foreign file: a panic in it is a bad file, not our end.
+        catch_unwind(AssertUnwindSafe(|| Self::load(&file.bytes)))
+            .unwrap_or_else(|_| Err("the parser panicked".into()))
+            .map_err(|source| LoadError::Tokenizer { path: file.path.clone(), source })
+    }
+
     pub(super) fn load(json: &[u8]) -> Result<(Self, Vocabulary), BoxError> {
         let Parsed { mut tokenizer, entries, size, unk_id, placeholder } = Parsed::read(json)?;
         let file_max_length = tokenizer.get_truncation().map(|truncation| truncation.max_length);
@@ -87,6 +96,13 @@ impl Parsed {
         };
         Ok(Self { tokenizer, entries, size, unk_id: unknown.id, placeholder })
     }
+}
+
+/// Parses a tokenizer for the reference, which uses nothing else of these modules.
+#[cfg(feature = "tokenizers")]
+pub(crate) fn parse(file: &BundleFile) -> Result<Parsed, LoadError> {
+    Parsed::read(&file.bytes)
+        .map_err(|source| LoadError::Tokenizer { path: file.path.clone(), source })
 }
 
 /// Dropout is a device of training: with it, the same text would give other ids each time.

@@ -15,14 +15,17 @@ mod added;
 mod bert;
 mod bpe;
 mod definition;
+#[cfg(any(test, feature = "tokenizers"))]
 mod huggingface;
+#[cfg(any(test, feature = "tokenizers"))]
 mod missing_unknown;
 mod scratch;
+#[cfg(test)]
+mod test_texts;
 mod word_level;
 mod wordpiece;
 
 use std::ops::ControlFlow;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use embed_core::Error;
 
@@ -31,8 +34,10 @@ use crate::error::LoadError;
 use added::AddedTokens;
 use bpe::Bpe;
 use definition::Definition;
+#[cfg(feature = "tokenizers")]
 use huggingface::HuggingFace;
-pub(crate) use huggingface::Parsed;
+#[cfg(feature = "tokenizers")]
+pub(crate) use huggingface::{Parsed, parse};
 use scratch::Borrowed;
 use word_level::WordLevel;
 use wordpiece::WordPiece;
@@ -53,10 +58,11 @@ pub(crate) struct Tokenizer {
 /// What turns text into ids: one of our own, or the `tokenizers` crate for every other file.
 #[derive(Debug)]
 enum Family {
-    WordPiece(WordPiece),
-    Bpe(Bpe),
-    WordLevel(WordLevel),
-    HuggingFace(HuggingFace),
+    WordPiece(Box<WordPiece>),
+    Bpe(Box<Bpe>),
+    WordLevel(Box<WordLevel>),
+    #[cfg(feature = "tokenizers")]
+    HuggingFace(Box<HuggingFace>),
 }
 
 /// Facts about a vocabulary.
@@ -99,29 +105,44 @@ impl Vocabulary {
 }
 
 impl Tokenizer {
+    /// The tokenizer of a file: one of our own if one serves all that the file asks for.
     pub(crate) fn load(file: &BundleFile) -> Result<Self, LoadError> {
-        if let Some(own) = Self::load_own(&file.bytes) {
-            return Ok(own);
+        match Definition::read(&file.bytes) {
+            Ok(definition) => match Self::own(&definition) {
+                Some(own) => Ok(own),
+                None => Self::fallback(file, || LoadError::UnsupportedTokenizer {
+                    path: file.path.clone(),
+                    found: definition.to_string(),
+                }),
+            },
+            Err(source) => {
+                Self::fallback(file, || LoadError::Tokenizer { path: file.path.clone(), source })
+            }
         }
-        // The parser is foreign code over a foreign file: a panic in it is a bad file, not our end.
-        let loaded = catch_unwind(AssertUnwindSafe(|| HuggingFace::load(&file.bytes)));
-        let (tokenizer, facts) = loaded
-            .unwrap_or_else(|_| Err("the parser panicked".into()))
-            .map_err(|source| LoadError::Tokenizer { path: file.path.clone(), source })?;
-        Ok(Self { family: Family::HuggingFace(tokenizer), facts })
     }
 
-    /// One of our own tokenizers, if one of them serves the whole file.
-    fn load_own(json: &[u8]) -> Option<Self> {
-        let definition = Definition::read(json).ok()?;
-        if let Some((tokenizer, facts)) = Bpe::new(&definition) {
-            return Some(Self { family: Family::Bpe(tokenizer), facts });
+    fn own(definition: &Definition<'_>) -> Option<Self> {
+        if let Some((tokenizer, facts)) = WordPiece::new(definition) {
+            return Some(Self { family: Family::WordPiece(Box::new(tokenizer)), facts });
         }
-        if let Some((tokenizer, facts)) = WordLevel::new(&definition) {
-            return Some(Self { family: Family::WordLevel(tokenizer), facts });
+        if let Some((tokenizer, facts)) = Bpe::new(definition) {
+            return Some(Self { family: Family::Bpe(Box::new(tokenizer)), facts });
         }
-        let (tokenizer, facts) = WordPiece::new(&definition)?;
-        Some(Self { family: Family::WordPiece(tokenizer), facts })
+        let (tokenizer, facts) = WordLevel::new(definition)?;
+        Some(Self { family: Family::WordLevel(Box::new(tokenizer)), facts })
+    }
+
+    /// The `tokenizers` crate, for what our own do not serve; it also knows best what is wrong with a
+    /// file.
+    #[cfg(feature = "tokenizers")]
+    fn fallback(file: &BundleFile, _: impl FnOnce() -> LoadError) -> Result<Self, LoadError> {
+        let (tokenizer, facts) = HuggingFace::load_file(file)?;
+        Ok(Self { family: Family::HuggingFace(Box::new(tokenizer)), facts })
+    }
+
+    #[cfg(not(feature = "tokenizers"))]
+    fn fallback(_: &BundleFile, error: impl FnOnce() -> LoadError) -> Result<Self, LoadError> {
+        Err(error())
     }
 
     pub(crate) fn vocabulary(&self) -> &Vocabulary {
@@ -134,6 +155,7 @@ impl Tokenizer {
             Family::WordPiece(_) => "WordPiece, our own",
             Family::Bpe(_) => "BPE, our own",
             Family::WordLevel(_) => "WordLevel, our own",
+            #[cfg(feature = "tokenizers")]
             Family::HuggingFace(tokenizer) => tokenizer.path_name(),
         }
     }
@@ -144,6 +166,7 @@ impl Tokenizer {
             Family::WordPiece(tokenizer) => Running::WordPiece(tokenizer, tokenizer.scratch()),
             Family::Bpe(tokenizer) => Running::Bpe(tokenizer, tokenizer.memory()),
             Family::WordLevel(tokenizer) => Running::WordLevel(tokenizer, tokenizer.memory()),
+            #[cfg(feature = "tokenizers")]
             Family::HuggingFace(tokenizer) => Running::HuggingFace(tokenizer),
         })
     }
@@ -157,6 +180,7 @@ enum Running<'t> {
     WordPiece(&'t WordPiece, Borrowed<'t, wordpiece::Scratch>),
     Bpe(&'t Bpe, Borrowed<'t, bpe::Memory>),
     WordLevel(&'t WordLevel, Borrowed<'t, String>),
+    #[cfg(feature = "tokenizers")]
     HuggingFace(&'t HuggingFace),
 }
 
@@ -169,16 +193,11 @@ impl Session<'_> {
             Running::WordPiece(tokenizer, scratch) => tokenizer.tokenize(text, scratch, sink),
             Running::Bpe(tokenizer, memory) => tokenizer.tokenize(text, memory, sink),
             Running::WordLevel(tokenizer, memory) => tokenizer.tokenize(text, memory, sink),
+            #[cfg(feature = "tokenizers")]
             Running::HuggingFace(tokenizer) => return tokenizer.tokenize(text, sink),
         };
         Ok(())
     }
-}
-
-/// Parses a tokenizer for the reference, which uses nothing else of this module.
-pub(crate) fn parse(file: &BundleFile) -> Result<Parsed, LoadError> {
-    Parsed::read(&file.bytes)
-        .map_err(|source| LoadError::Tokenizer { path: file.path.clone(), source })
 }
 
 /// The median of entry lengths as `int(numpy.median(lengths))` gives it.

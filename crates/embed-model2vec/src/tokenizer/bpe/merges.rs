@@ -30,6 +30,8 @@ const SHORT: usize = 64;
 /// Bits of a position in a short word.
 const POSITION_BITS: u32 = SHORT.trailing_zeros();
 
+const POSITION_MASK: u32 = (1 << POSITION_BITS) - 1;
+
 /// Short words are searched in steps of this many symbols.
 const STEP: usize = 8;
 
@@ -73,7 +75,7 @@ pub(super) struct Scratch {
 impl Merges {
     /// A table of (left, right, merged) in the order of their ranks; of a pair that is listed twice,
     /// the last entry counts. `None` if there are more merges than any model has.
-    pub(super) fn new(listed: &[[u32; 3]], byte_ids: [u32; 256]) -> Option<Self> {
+    pub(super) fn new(listed: &[[u32; 3]], byte_ids: &[u32; 256]) -> Option<Self> {
         if listed.len() >= 1 << (u32::BITS - POSITION_BITS - 1) {
             return None;
         }
@@ -82,7 +84,7 @@ impl Merges {
             slots: vec![Slot { pair: [NONE; 2], rank: NONE }; slots],
             shift: 64 - slots.trailing_zeros(),
             merged: Vec::with_capacity(listed.len()),
-            byte_ids,
+            byte_ids: *byte_ids,
             byte_ranks: vec![[NONE; 256]; 256],
         };
         for (rank, &[left, right, merged]) in (0..NONE).zip(listed) {
@@ -107,9 +109,10 @@ impl Merges {
     /// The slot of a pair, or the empty one where it belongs.
     #[inline]
     fn place(&self, left: u32, right: u32) -> usize {
-        let pair = u64::from(left) << 32 | u64::from(right);
+        let pair = (u64::from(left) << 32) | u64::from(right);
         // Both halves have to reach the upper bits, which choose the slot.
         let mixed = (pair ^ (pair >> 29)).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        #[expect(clippy::cast_possible_truncation, reason = "less than the number of slots")]
         let mut place = (mixed >> self.shift) as usize;
         loop {
             let slot = &self.slots[place];
@@ -271,7 +274,7 @@ impl Merges {
 /// A number that orders pairs by rank and position, of which only the lower bits count.
 #[inline]
 fn key(rank: u32, position: u32) -> u32 {
-    if rank == NONE { NONE } else { rank << POSITION_BITS | position % SHORT as u32 }
+    if rank == NONE { NONE } else { (rank << POSITION_BITS) | (position & POSITION_MASK) }
 }
 
 #[cfg(test)]
@@ -326,7 +329,7 @@ mod tests {
                 listed.push([left, right, u32::try_from(id).expect("small")]);
             }
             let byte_ids = std::array::from_fn(|byte| if byte < 4 { byte as u32 } else { NONE });
-            let merges = Merges::new(&listed, byte_ids).expect("few merges");
+            let merges = Merges::new(&listed, &byte_ids).expect("few merges");
             let symbols: Vec<u32> = word.iter().copied().map(u32::from).collect();
             let expected = by_definition(&listed, &symbols);
             prop_assert_eq!(&apply(&symbols, |scratch| merges.apply(scratch)), &expected);
@@ -342,7 +345,7 @@ mod tests {
     fn bytes_without_an_id_are_left_to_the_caller() {
         let mut byte_ids = [7; 256];
         byte_ids[9] = NONE;
-        let merges = Merges::new(&[], byte_ids).expect("few merges");
+        let merges = Merges::new(&[], &byte_ids).expect("few merges");
         let mut scratch = Scratch::default();
         assert!(!merges.apply_to_bytes(&[1, 9, 2], &mut scratch));
         assert!(!merges.apply_to_bytes(&[1; SHORT + 1], &mut scratch));

@@ -214,7 +214,7 @@ impl Merging {
             ids.iter().filter_map(|(token, &id)| Some((alphabet::bytes(token)?, id))).collect()
         });
         Some(Self {
-            merges: Merges::new(&listed?, byte_ids.map(|id| id.unwrap_or(NO_ID)))?,
+            merges: Merges::new(&listed?, &byte_ids.map(|id| id.unwrap_or(NO_ID)))?,
             unknown,
             whole_words,
         })

@@ -1,96 +1,92 @@
 //! What happens to a text before it is split: in byte-level tokenizers nothing, or a Unicode form.
 //!
-//! Most texts are left as they are, and this module is about seeing that quickly; a text that does
-//! change goes through the normalizer of the `tokenizers` crate itself.
+//! The forms come from the crate that the `tokenizers` crate takes them from, as do their Unicode
+//! version and its mistakes. Most texts are left as they are, and this module is about seeing that
+//! quickly:
 //!
 //! - ASCII is the same in all four Unicode forms, and its small letters are the capitals plus 32.
 //! - NFC has *inert* characters: they stay as they are, whatever they stand beside. A text of inert
 //!   characters does not change; in another one, only the stretches without inert characters do, each
 //!   with the one inert character before it (a letter with the accents that follow it). So what is
-//!   handed over is a handful of characters. [`is_inert`] knows fewer than there are, which costs time
+//!   composed is a handful of characters. [`is_inert`] knows fewer than there are, which costs time
 //!   and never the result.
 
 use serde_json::Value;
-use tokenizers::normalizers::NormalizerWrapper;
-use tokenizers::{NormalizedString, Normalizer as _};
+use unicode_normalization_alignments::UnicodeNormalization as _;
 
-/// The normalizer of a tokenizer.
+/// The normalizer of a tokenizer: its steps in order.
 #[derive(Debug)]
 pub(super) struct Normalizer {
-    steps: Steps,
+    steps: Vec<Step>,
 }
 
-#[derive(Debug)]
-enum Steps {
-    None,
-    Nfc(NormalizerWrapper),
-    /// Unicode forms and lowercase in any order.
-    Forms {
-        lowercase: bool,
-        all: NormalizerWrapper,
-    },
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Step {
+    Nfc,
+    Nfd,
+    Nfkc,
+    Nfkd,
+    Lowercase,
 }
 
 impl Normalizer {
     /// `None` if it does anything that is not described above.
     pub(super) fn from_json(json: &Value) -> Option<Self> {
-        if json.is_null() {
-            return Some(Self { steps: Steps::None });
-        }
-        let mut lowercase = false;
-        let is_known = |step: &Value| match step["type"].as_str() {
-            Some("NFC" | "NFD" | "NFKC" | "NFKD") => true,
-            Some("Lowercase") => {
-                lowercase = true;
-                true
-            }
-            _ => false,
+        let step = |json: &Value| match json["type"].as_str()? {
+            "NFC" => Some(Step::Nfc),
+            "NFD" => Some(Step::Nfd),
+            "NFKC" => Some(Step::Nfkc),
+            "NFKD" => Some(Step::Nfkd),
+            "Lowercase" => Some(Step::Lowercase),
+            _ => None,
         };
-        let all_known = match (json["type"].as_str(), json["normalizers"].as_array()) {
-            (Some("Sequence"), Some(steps)) => steps.iter().all(is_known),
-            _ => [json].into_iter().all(is_known),
+        let steps: Option<Vec<Step>> = match (json, json["type"].as_str()) {
+            (Value::Null, _) => Some(Vec::new()),
+            (_, Some("Sequence")) => json["normalizers"].as_array()?.iter().map(step).collect(),
+            _ => Some(vec![step(json)?]),
         };
-        if !all_known {
-            return None;
-        }
-        let all = serde_json::from_value(json.clone()).ok()?;
-        Some(Self {
-            steps: match all {
-                NormalizerWrapper::NFC(_) => Steps::Nfc(all),
-                _ => Steps::Forms { lowercase, all },
-            },
-        })
+        Some(Self { steps: steps? })
     }
 
     /// The normalized text; `buffer` is a place for it.
     #[inline]
     pub(super) fn apply<'a>(&self, text: &'a str, buffer: &'a mut String) -> &'a str {
-        match &self.steps {
-            Steps::None => text,
-            Steps::Nfc(_) if text.is_ascii() => text,
-            Steps::Nfc(nfc) => nfc_of(nfc, text, buffer),
-            Steps::Forms { lowercase: false, .. } if text.is_ascii() => text,
-            Steps::Forms { all, .. } => {
-                buffer.clear();
-                if text.is_ascii() {
-                    buffer.push_str(text);
-                    buffer.make_ascii_lowercase();
-                } else {
-                    push_normalized(all, text, buffer);
-                }
-                buffer
-            }
+        if self.steps.is_empty() {
+            return text;
         }
+        if text.is_ascii() {
+            return self.apply_to_ascii(text, buffer);
+        }
+        if self.steps == [Step::Nfc] {
+            return nfc(text, buffer);
+        }
+        buffer.clear();
+        buffer.push_str(text);
+        for step in &self.steps {
+            *buffer = match step {
+                Step::Nfc => buffer.nfc().map(|(character, _)| character).collect(),
+                Step::Nfd => buffer.nfd().map(|(character, _)| character).collect(),
+                Step::Nfkc => buffer.nfkc().map(|(character, _)| character).collect(),
+                Step::Nfkd => buffer.nfkd().map(|(character, _)| character).collect(),
+                // Each character alone: `str::to_lowercase` knows a final sigma, `tokenizers` does not.
+                Step::Lowercase => buffer.chars().flat_map(char::to_lowercase).collect(),
+            };
+        }
+        buffer
+    }
+
+    fn apply_to_ascii<'a>(&self, text: &'a str, buffer: &'a mut String) -> &'a str {
+        if !self.steps.contains(&Step::Lowercase) {
+            return text;
+        }
+        buffer.clear();
+        buffer.push_str(text);
+        buffer.make_ascii_lowercase();
+        buffer
     }
 }
 
-fn push_normalized(normalizer: &NormalizerWrapper, text: &str, out: &mut String) {
-    let mut normalized = NormalizedString::from(text);
-    normalizer.normalize(&mut normalized).expect("Unicode forms and lowercase cannot fail");
-    out.push_str(normalized.get());
-}
-
-fn nfc_of<'a>(nfc: &NormalizerWrapper, text: &'a str, buffer: &'a mut String) -> &'a str {
+fn nfc<'a>(text: &'a str, buffer: &'a mut String) -> &'a str {
     buffer.clear();
     let mut done = 0;
     // Where the last inert character begins: it belongs to the stretch behind it.
@@ -101,10 +97,10 @@ fn nfc_of<'a>(nfc: &NormalizerWrapper, text: &'a str, buffer: &'a mut String) ->
             last_inert = at;
             continue;
         }
-        let end =
-            characters.find(|&(_, character)| is_inert(character)).map_or(text.len(), |(at, _)| at);
+        let next = characters.find(|&(_, character)| is_inert(character));
+        let end = next.map_or(text.len(), |(at, _)| at);
         buffer.push_str(&text[done..last_inert]);
-        push_normalized(nfc, &text[last_inert..end], buffer);
+        buffer.extend(text[last_inert..end].nfc().map(|(character, _)| character));
         (done, last_inert) = (end, end);
     }
     if done == 0 {
@@ -138,16 +134,19 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
     use serde_json::json;
+    use tokenizers::normalizers::NormalizerWrapper;
+    use tokenizers::{NormalizedString, Normalizer as _};
 
     fn normalizer(json: &Value) -> Normalizer {
         Normalizer::from_json(json).expect("one that is known")
     }
 
+    /// What the `tokenizers` crate makes of a text.
     fn form(json: &Value, text: &str) -> String {
-        let wrapper = serde_json::from_value(json.clone()).expect("valid");
-        let mut out = String::new();
-        push_normalized(&wrapper, text, &mut out);
-        out
+        let wrapper: NormalizerWrapper = serde_json::from_value(json.clone()).expect("valid");
+        let mut normalized = NormalizedString::from(text);
+        wrapper.normalize(&mut normalized).expect("cannot fail");
+        normalized.get().to_owned()
     }
 
     #[test]

@@ -168,8 +168,8 @@ fn not_letters(eight: u64) -> u64 {
     // 0x20 turns capitals into small letters and makes a small letter of nothing else. With the
     // highest bits gone, a sum is at most 0x9E and stays within its byte.
     let small = (eight | (0x20 * EACH)) & !HIGH;
-    let from_a = small + (0x80 - b'a' as u64) * EACH;
-    let beyond_z = small + (0x80 - b'z' as u64 - 1) * EACH;
+    let from_a = small + (0x80 - 0x61) * EACH;
+    let beyond_z = small + (0x80 - 0x7B) * EACH;
     !(from_a & !beyond_z & !eight) & HIGH
 }
 

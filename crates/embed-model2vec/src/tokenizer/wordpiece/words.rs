@@ -4,9 +4,9 @@
 //! it spells, because the longest match at the beginning of that word is the whole word. It serves
 //! most words of a text in one probe.
 //!
-//! [`Memo`] belongs to one session and remembers what longer computation gave for other words. It has
-//! a fixed number of slots, each word has one place, and the newest word takes it: text made to fill
-//! it up costs itself the benefit, and nothing else.
+//! [`Memo`] belongs to one session and remembers what longer computation gave for other words. Its size
+//! is fixed; each word has one place for itself and one more word, and the older of the two makes room:
+//! text made to fill it up costs itself the benefit, and nothing else.
 
 /// A word of 1 to 16 bytes without NUL, padded with NULs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -57,6 +57,15 @@ impl Key {
         Self { low: (low | fold) & mask.low, high: (high | fold) & mask.high }
     }
 
+    /// Bytes of the word.
+    pub(super) fn len(self) -> usize {
+        let padding = match self.high {
+            0 => 8 + self.low.leading_zeros() / 8,
+            high => high.leading_zeros() / 8,
+        };
+        KEY_BYTES - padding as usize
+    }
+
     /// The word, with its padding.
     pub(super) fn bytes(self) -> [u8; KEY_BYTES] {
         let mut bytes = [0; KEY_BYTES];
@@ -65,8 +74,9 @@ impl Key {
         bytes
     }
 
+    /// The key of a word that is padded with NULs already.
     #[inline]
-    fn load(bytes: &[u8; KEY_BYTES]) -> Self {
+    pub(super) fn load(bytes: &[u8; KEY_BYTES]) -> Self {
         let (low, high) = bytes.split_at(8);
         let number = |half: &[u8]| half.try_into().map_or(0, u64::from_le_bytes);
         Self { low: number(low), high: number(high) }
@@ -99,8 +109,11 @@ struct Seed {
 }
 
 impl Seeds {
+    /// Takes the entries that can be words.
     pub(super) fn new<'a>(entries: impl Iterator<Item = (&'a [u8], u32)> + Clone) -> Self {
-        let keyed = entries.filter_map(|(word, id)| Key::of(word).map(|key| (key, id)));
+        let keyed = entries
+            .filter(|(word, _)| can_be_a_word(word))
+            .filter_map(|(word, id)| Key::of(word).map(|key| (key, id)));
         let count = keyed.clone().count();
         let capacity = (2 * count).next_power_of_two().max(2);
         let empty = Seed { key: Key::EMPTY, id: 0 };
@@ -121,11 +134,20 @@ impl Seeds {
         (slot.key == key).then_some(slot.id)
     }
 
+    /// The id of a word if its own slot has it, [`NO_ID`] otherwise: a look without a branch.
+    #[inline]
+    pub(super) fn glance(&self, key: Key) -> u32 {
+        let slot = &self.slots[self.home(key)];
+        let differing = (slot.key.low ^ key.low) | (slot.key.high ^ key.high);
+        // All ones, which is `NO_ID`, if anything differs.
+        slot.id | u32::from(differing != 0).wrapping_neg()
+    }
+
     /// The slot that holds `key`, or the free one where it would go.
     #[inline]
     fn place(&self, key: Key) -> usize {
         let last = self.slots.len() - 1;
-        let mut place = usize::try_from(key.hash() >> self.shift).unwrap_or(0) & last;
+        let mut place = self.home(key);
         loop {
             let found = self.slots[place].key;
             if found == key || found == Key::EMPTY {
@@ -134,46 +156,66 @@ impl Seeds {
             place = (place + 1) & last;
         }
     }
+
+    /// The slot where the search for `key` begins.
+    #[inline]
+    fn home(&self, key: Key) -> usize {
+        usize::try_from(key.hash() >> self.shift).unwrap_or(0) & (self.slots.len() - 1)
+    }
 }
+
+/// Whether the pre-tokenizer can give this word: ASCII punctuation is only ever alone.
+fn can_be_a_word(word: &[u8]) -> bool {
+    word.len() == 1 || !word.iter().any(u8::is_ascii_punctuation)
+}
+
+/// Stands for no id; it is none itself.
+pub(super) const NO_ID: u32 = u32::MAX;
 
 /// What was computed for other words, as long as nothing newer takes the place.
 #[derive(Debug)]
 pub(super) struct Memo {
-    slots: Box<[Remembered]>,
+    lines: Box<[Line]>,
 }
 
-/// 2^14 slots of a cache line each: 1 MiB, the size of a core's second-level cache.
-const MEMO_BITS: u32 = 14;
+/// 2^15 lines: 2 MiB for a session.
+const MEMO_BITS: u32 = 15;
 
-/// Ids that fit beside the key and the count.
-const MEMO_IDS: usize = 11;
+/// Ids that fit beside a key.
+const MEMO_IDS: usize = 4;
 
+/// Two words with the same place, the newer one first: one line of the processor's cache.
 #[derive(Clone, Copy, Debug)]
 #[repr(align(64))]
+struct Line([Remembered; 2]);
+
+#[derive(Clone, Copy, Debug)]
 struct Remembered {
     key: Key,
-    count: u32,
+    /// Filled up with [`NO_ID`].
     ids: [u32; MEMO_IDS],
 }
 
 impl Memo {
     pub(super) fn new() -> Self {
-        let empty = Remembered { key: Key::EMPTY, count: 0, ids: [0; MEMO_IDS] };
-        Self { slots: vec![empty; 1 << MEMO_BITS].into() }
+        let nothing = Remembered { key: Key::EMPTY, ids: [0; MEMO_IDS] };
+        Self { lines: vec![Line([nothing; 2]); 1 << MEMO_BITS].into() }
     }
 
+    /// The ids of a word; what follows the first [`NO_ID`] does not count.
     #[inline]
-    pub(super) fn get(&self, key: Key) -> Option<&[u32]> {
-        let slot = &self.slots[Self::place(key)];
-        (slot.key == key).then(|| &slot.ids[..slot.count as usize])
+    pub(super) fn get(&self, key: Key) -> Option<&[u32; MEMO_IDS]> {
+        let Line([newer, older]) = &self.lines[Self::place(key)];
+        if newer.key == key { Some(&newer.ids) } else { (older.key == key).then_some(&older.ids) }
     }
 
+    /// Remembers a word, if it does not have too many ids.
     pub(super) fn put(&mut self, key: Key, ids: &[u32]) {
-        let Ok(count) = u32::try_from(ids.len()) else { return };
         if ids.len() <= MEMO_IDS {
-            let slot = &mut self.slots[Self::place(key)];
-            (slot.key, slot.count) = (key, count);
-            slot.ids[..ids.len()].copy_from_slice(ids);
+            let Line([newer, older]) = &mut self.lines[Self::place(key)];
+            *older = *newer;
+            *newer = Remembered { key, ids: [NO_ID; MEMO_IDS] };
+            newer.ids[..ids.len()].copy_from_slice(ids);
         }
     }
 
@@ -218,16 +260,36 @@ mod tests {
     }
 
     #[test]
+    fn a_glance_finds_a_seed_or_says_nothing() {
+        let words: Vec<String> = (0..5000).map(|number| format!("w{number}")).collect();
+        let seeds = Seeds::new(words.iter().zip(0..).map(|(word, id)| (word.as_bytes(), id)));
+        let glances =
+            words.iter().map(|word| seeds.glance(Key::of(word.as_bytes()).expect("short")));
+        let seen = glances.zip(0..).filter(|&(found, id)| {
+            assert!(found == id || found == NO_ID);
+            found == id
+        });
+        assert!(seen.count() > 3000, "most words are in their own slot");
+    }
+
+    #[test]
     fn the_newest_word_is_remembered() {
         let mut memo = Memo::new();
         let key = |number: u32| Key::of(&number.to_le_bytes().map(|byte| byte | 1)).expect("short");
         for number in 0..40_000 {
             memo.put(key(number), &[number, 1]);
-            assert_eq!(memo.get(key(number)), Some([number, 1].as_slice()));
+            assert_eq!(memo.get(key(number)), Some(&[number, 1, NO_ID, NO_ID]));
         }
         memo.put(key(0), &[9; MEMO_IDS + 1]);
-        assert_ne!(memo.get(key(0)), Some([9; MEMO_IDS].as_slice()));
+        assert_ne!(memo.get(key(0)), Some(&[9; MEMO_IDS]));
         memo.put(key(0), &[]);
-        assert_eq!(memo.get(key(0)), Some([].as_slice()));
+        assert_eq!(memo.get(key(0)), Some(&[NO_ID; MEMO_IDS]));
+    }
+
+    #[test]
+    fn a_key_knows_its_length() {
+        for len in 1..=KEY_BYTES {
+            assert_eq!(Key::of(&[b'x'; KEY_BYTES][..len]).map(Key::len), Some(len));
+        }
     }
 }
