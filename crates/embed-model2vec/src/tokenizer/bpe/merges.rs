@@ -328,7 +328,10 @@ mod tests {
                 });
                 listed.push([left, right, u32::try_from(id).expect("small")]);
             }
-            let byte_ids = std::array::from_fn(|byte| if byte < 4 { byte as u32 } else { NONE });
+            let byte_ids = std::array::from_fn(|byte| match u32::try_from(byte) {
+                Ok(id @ 0..4) => id,
+                _ => NONE,
+            });
             let merges = Merges::new(&listed, &byte_ids).expect("few merges");
             let symbols: Vec<u32> = word.iter().copied().map(u32::from).collect();
             let expected = by_definition(&listed, &symbols);

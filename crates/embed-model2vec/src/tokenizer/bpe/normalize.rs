@@ -184,7 +184,7 @@ mod tests {
 
         #[test]
         fn texts_become_what_the_tokenizers_crate_makes_of_them(
-            text in "([a-zA-Z é가ᄀ-나-ᅣᆨ-ᆪ\u{300}-\u{345}\u{93C}क़य़İΣſ\u{FB01}\u{212B}か\u{3099}中]|\\PC){0,12}",
+            text in "([a-zA-Z é\u{AC00}\u{1100}-\u{1102}\u{1161}-\u{1163}\u{11A8}-\u{11AA}\u{300}-\u{345}\u{93C}\u{915}\u{93C}\u{92F}\u{93C}İ\u{3A3}ſ\u{FB01}\u{212B}\u{304B}\u{3099}\u{4E2D}]|\\PC){0,12}",
         ) {
             for json in [
                 json!({"type": "NFC"}),

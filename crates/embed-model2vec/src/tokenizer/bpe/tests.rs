@@ -40,7 +40,7 @@ fn train(pre_tokenizer: &Value, size: usize, full_alphabet: bool) -> Value {
     let wrapper: PreTokenizerWrapper =
         serde_json::from_value(pre_tokenizer.clone()).expect("valid");
     tokenizer.with_pre_tokenizer(Some(wrapper));
-    let alphabet = if full_alphabet { ByteLevel::alphabet() } else { Default::default() };
+    let alphabet: Vec<char> = ByteLevel::alphabet().into_iter().filter(|_| full_alphabet).collect();
     let trainer = BpeTrainer::builder()
         .vocab_size(size)
         .min_frequency(0)
@@ -138,11 +138,9 @@ static ALL: LazyLock<Vec<Both>> = LazyLock::new(|| {
     model_tokens(&mut sparse_with_unknown).insert("<unk>".into(), json!(9_999));
     for letter in ["x", "!", "Ã", "Ġ"] {
         // No token for these, alone: merges with them are gone, too.
-        for json in [&mut sparse_with_unknown] {
-            let merges = json["model"]["merges"].as_array_mut().expect("a list");
-            merges.retain(|pair| !pair.to_string().contains(letter));
-            model_tokens(json).retain(|token, _| !token.contains(letter));
-        }
+        let merges = sparse_with_unknown["model"]["merges"].as_array_mut().expect("a list");
+        merges.retain(|pair| !pair.to_string().contains(letter));
+        model_tokens(&mut sparse_with_unknown).retain(|token, _| !token.contains(letter));
     }
     let mut dense_then_not = gpt2.clone();
     for (_, id) in model_tokens(&mut dense_then_not) {

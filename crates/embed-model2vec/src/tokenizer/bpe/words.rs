@@ -167,15 +167,13 @@ pub(super) fn key(text: &[u8], start: usize, end: usize) -> Key {
             Key::Never
         };
     }
-    let word = match text[start..].first_chunk::<16>() {
-        Some(sixteen) => u128::from_le_bytes(*sixteen),
-        None => {
-            // Near the end of the text.
-            let mut sixteen = [0; 16];
-            sixteen[..length].copy_from_slice(&text[start..end]);
-            u128::from_le_bytes(sixteen)
-        }
+    let near_end = || {
+        let mut sixteen = [0; 16];
+        sixteen[..length].copy_from_slice(&text[start..end]);
+        sixteen
     };
+    let sixteen = text[start..].first_chunk::<16>().copied().unwrap_or_else(near_end);
+    let word = u128::from_le_bytes(sixteen);
     // What follows the word is masked off.
     let word = word & ((1 << (8 * length)) - 1) | (length as u128) << 120;
     #[expect(clippy::cast_possible_truncation, reason = "the two halves")]
