@@ -12,11 +12,10 @@ use proptest::prelude::*;
 
 static MODEL: LazyLock<StaticModel> = LazyLock::new(StaticModel::default_embedded);
 
-/// A model that pools after every few tokens.
-static SMALL_BATCHES: LazyLock<StaticModel> = LazyLock::new(|| {
-    let options =
-        ModelOptions::default().with_max_batch_tokens(NonZeroUsize::new(7).expect("not zero"));
-    StaticModel::from_bundle(Bundle::default_embedded(), options).expect("the default model")
+/// The same model with each kernel that this machine can run.
+static KERNELS: LazyLock<Vec<StaticModel>> = LazyLock::new(|| {
+    let with = |kernel| StaticModel::default_embedded().with_kernel(kernel);
+    StaticModel::kernels().map(with).collect()
 });
 
 fn bits(row: &[f32]) -> Vec<u32> {
@@ -73,7 +72,10 @@ proptest! {
         let batch: Vec<&str> = picks.iter().map(|&i| texts[i].as_str()).collect();
         let expected: Vec<Vec<u32>> = picks.iter().map(|&i| alone[i].clone()).collect();
         prop_assert_eq!(&rows(&MODEL, &batch, &options), &expected);
-        prop_assert_eq!(&rows(&SMALL_BATCHES, &batch, &options), &expected);
+        for model in &*KERNELS {
+            let kernel = model.description().kernel;
+            prop_assert_eq!(&rows(model, &batch, &options), &expected, "{}", kernel);
+        }
         let chunk = NonZeroUsize::new(chunk).expect("not zero");
         let chunked: Vec<Vec<u32>> = forward_chunk_ranges(batch.len(), chunk)
             .flat_map(|range| rows(&MODEL, &batch[range], &options))
@@ -160,7 +162,7 @@ fn a_limit_holds_exactly_at_its_boundary() -> Result<(), Error> {
 }
 
 #[test]
-fn one_kernel_call_serves_a_batch() -> Result<(), Error> {
+fn a_batch_is_one_forward() -> Result<(), Error> {
     let model = StaticModel::default_embedded();
     let texts: Vec<String> = (0..1000).map(|i| format!("text number {i}")).collect();
     let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
@@ -169,7 +171,7 @@ fn one_kernel_call_serves_a_batch() -> Result<(), Error> {
     model.embed(&texts[..1])?;
     assert_eq!(model.forward_count(), 2);
     model.embed(&[])?;
-    assert_eq!(model.forward_count(), 2, "nothing to pool, nothing called");
+    assert_eq!(model.forward_count(), 2, "nothing to embed, no forward");
     Ok(())
 }
 

@@ -1,11 +1,11 @@
-//! Calls from many threads with different options do not disturb each other.
+//! Calls from many threads do not disturb each other, and threads within a call cannot be seen.
 
 use std::num::NonZeroUsize;
 use std::sync::Barrier;
 use std::thread;
 
-use embed_core::{Embedder as _, EncodeOptions, MaxLength, Normalize};
-use embed_model2vec::StaticModel;
+use embed_core::{Embedder as _, EncodeOptions, Error, Input, MaxLength, Normalize, RowInfo};
+use embed_model2vec::{Bundle, ModelOptions, StaticModel};
 
 #[test]
 fn many_threads_with_different_options_get_their_own_rows() {
@@ -38,4 +38,58 @@ fn many_threads_with_different_options_get_their_own_rows() {
             });
         }
     });
+}
+
+/// Enough text that workers take part, with empty and long texts among them.
+fn large_batch() -> Vec<String> {
+    (0..3000)
+        .map(|i| match i % 7 {
+            0 => String::new(),
+            1 => format!("long {i} unbelievable naïve 東京 ").repeat(80),
+            _ => format!("a text of the usual length, number {i}, is cut into words and embedded"),
+        })
+        .collect()
+}
+
+fn with_threads(threads: usize) -> StaticModel {
+    let threads = NonZeroUsize::new(threads).expect("not zero");
+    let options = ModelOptions::default().with_threads(threads);
+    StaticModel::from_bundle(Bundle::default_embedded(), options).expect("the embedded model")
+}
+
+#[test]
+fn rows_are_the_same_for_any_number_of_threads() {
+    let texts = large_batch();
+    let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+    for options in [EncodeOptions::default(), EncodeOptions::osaurus()] {
+        let expected = with_threads(1).embed_with_info(&texts, &options).expect("rows");
+        for threads in [2, 3, 8] {
+            let model = with_threads(threads);
+            for _ in 0..3 {
+                let rows = model.embed_with_info(&texts, &options).expect("rows");
+                assert_eq!(rows, expected, "{threads} threads");
+            }
+            assert_eq!(model.forward_count(), 3);
+        }
+    }
+}
+
+#[test]
+fn of_several_refused_texts_the_first_is_named_whatever_the_threads() {
+    let mut texts = large_batch();
+    for index in [700, 701, 2900] {
+        texts[index] = "x".repeat(20_000);
+    }
+    let inputs: Vec<Input<'_>> = texts.iter().map(|text| Input::Text(text)).collect();
+    let options = EncodeOptions::osaurus();
+    for threads in [1, 2, 4] {
+        let threads = NonZeroUsize::new(threads).expect("not zero");
+        let limits = ModelOptions::default().with_threads(threads).with_max_text_bytes(10_000);
+        let model = StaticModel::from_bundle(Bundle::default_embedded(), limits).expect("a model");
+        let mut out = vec![0.0; inputs.len() * model.dim()];
+        let mut info = vec![RowInfo::default(); inputs.len()];
+        let refused = model.embed_into(&inputs, &options, &mut out, &mut info);
+        let expected = Error::TextTooLarge { input: 700, bytes: 20_000, limit: 10_000 };
+        assert_eq!(refused.map_err(|error| error.to_string()), Err(expected.to_string()));
+    }
 }

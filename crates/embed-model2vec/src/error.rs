@@ -5,6 +5,7 @@
 
 use std::fmt::{self, Write as _};
 use std::io;
+use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 /// An error while finding, reading or checking a model.
@@ -171,6 +172,14 @@ pub enum LoadError {
         path: PathBuf,
         /// The parts that the file asks for.
         found: String,
+    },
+    /// The threads that a model was to work with could not be started.
+    #[error("cannot start {threads} threads")]
+    Threads {
+        /// How many were asked for.
+        threads: NonZeroUsize,
+        /// What the operating system objected to.
+        source: Box<dyn std::error::Error + Send + Sync>,
     },
     /// A model name is not of the form `ORG/NAME` or `ORG/NAME@REVISION`.
     #[cfg(feature = "hub")]

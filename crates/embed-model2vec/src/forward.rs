@@ -1,22 +1,33 @@
 //! The batched forward: a batch of inputs to finished rows, without padding.
 //!
-//! All inputs of a batch are tokenized into one flat buffer of ids with bag boundaries, and that
-//! buffer is pooled by **one** call of the kernel. Nothing is padded, so that a long text costs its
-//! own tokens and never its neighbors'.
+//! One [`Pooler`] serves a batch: the ids of an input go into it as the tokenizer finds them, and its
+//! mean is written straight into the caller's buffer before the next input begins. Nothing is padded,
+//! so that a long text costs its own tokens and never its neighbors'.
 //!
-//! Memory: the ids of a batch are bounded by [`ModelOptions::max_batch_tokens`]. When they exceed it,
-//! the bags so far are pooled and the buffer is used again; a batch then takes more than one kernel
-//! call. What one text can add is bounded by [`ModelOptions::max_text_bytes`].
+//! A model with more than one thread cuts a large batch into parts of about [`PART_BYTES`] of text and
+//! shares them out. Each row is computed as it would be alone, so that nobody can tell from the rows.
 //!
-//! [`ModelOptions::max_batch_tokens`]: crate::ModelOptions::max_batch_tokens
+//! Memory: a pooler's own, about 2 KiB and one row, for each thread, whatever the batch and however
+//! long its texts. What tokenizing one text can claim is bounded by
+//! [`ModelOptions::max_text_bytes`].
+//!
+//! [`Pooler`]: crate::kernels::Pooler
 //! [`ModelOptions::max_text_bytes`]: crate::ModelOptions::max_text_bytes
 
-use embed_core::{Embedder as _, EncodeOptions, Error, Input, RowInfo};
+use embed_core::{Embedder as _, EncodeOptions, Error, Input, NormGuard, RowInfo};
 
-use crate::kernels::{self, Bags, norm};
+use crate::kernels::{Pooler, norm};
 use crate::limits::Limits;
 use crate::model::StaticModel;
+use crate::parallel::Supply;
 use crate::tokenizer::{IdSink, Session};
+
+/// Text that is worth waking up another thread for, which takes some ten microseconds: a batch below
+/// it stays on the caller's thread.
+const PARALLEL_BYTES: usize = 64 << 10;
+
+/// Text of one part of a batch that is shared out: about a tenth of a millisecond of work.
+const PART_BYTES: usize = 16 << 10;
 
 pub(crate) fn embed_into(
     model: &StaticModel,
@@ -33,25 +44,114 @@ pub(crate) fn embed_into(
     if info.len() != inputs.len() {
         return Err(Error::InfoLength { expected: inputs.len(), found: info.len() });
     }
+    if inputs.is_empty() {
+        return Ok(());
+    }
 
-    let limits = model.limits(options);
-    let mut session = model.tokenizer().session();
-    let mut bags = Bags::new();
-    let mut unfinished = out;
-    for (index, (input, info)) in inputs.iter().zip(info).enumerate() {
-        *info = push_input(model, &mut session, &limits, index, input, bags.open())?;
-        bags.close();
-        if bags.tokens() >= model.options().max_batch_tokens.get() {
-            let (rows, rest) = unfinished.split_at_mut(bags.len() * columns);
-            finish_rows(model, options, &bags, columns, rows);
-            unfinished = rest;
-            bags.clear();
+    model.count_forward();
+    let forward = Forward {
+        model,
+        limits: model.limits(options),
+        normalize: model.normalizes(options).then_some(options.norm_guard),
+        columns,
+    };
+    let batch = Part { first: 0, inputs, out, info };
+    match model.workers() {
+        Some(workers) if forward.cost(inputs) >= PARALLEL_BYTES => {
+            workers.share(forward.divide(batch), |supply| forward.work_off(supply))
         }
+        _ => forward.desk().work(batch),
     }
-    if bags.len() > 0 {
-        finish_rows(model, options, &bags, columns, unfinished);
+}
+
+/// What is the same for all inputs of a batch.
+struct Forward<'m> {
+    model: &'m StaticModel,
+    limits: Limits,
+    /// How rows are normalized, if they are.
+    normalize: Option<NormGuard>,
+    columns: usize,
+}
+
+/// Some neighboring inputs of a batch, and the places for their results.
+struct Part<'b, 'i> {
+    /// The number of the first input.
+    first: usize,
+    inputs: &'b [Input<'i>],
+    out: &'b mut [f32],
+    info: &'b mut [RowInfo],
+}
+
+impl Forward<'_> {
+    /// Bytes of text that have to be read, or as much as ids cost.
+    fn cost(&self, inputs: &[Input<'_>]) -> usize {
+        // A character has one byte at least, and hardly ever more than three.
+        let limit = self.limits.max_chars().map_or(usize::MAX, |chars| chars.saturating_mul(3));
+        let cost = |input: &Input<'_>| match input {
+            Input::Text(text) => text.len().min(limit),
+            Input::Ids(ids) => size_of_val(*ids),
+        };
+        inputs.iter().map(cost).sum()
     }
-    Ok(())
+
+    /// Cuts a batch into parts of about [`PART_BYTES`], in order.
+    fn divide<'b, 'i>(&self, batch: Part<'b, 'i>) -> Vec<Part<'b, 'i>> {
+        let Part { mut first, mut inputs, mut out, mut info } = batch;
+        let mut parts = Vec::new();
+        while !inputs.is_empty() {
+            let mut count = 0;
+            let mut cost = 0;
+            while count < inputs.len() && cost < PART_BYTES {
+                cost += self.cost(&inputs[count..=count]);
+                count += 1;
+            }
+            let (mine, rest) = inputs.split_at(count);
+            let (my_out, rest_out) = out.split_at_mut(count * self.columns);
+            let (my_info, rest_info) = info.split_at_mut(count);
+            parts.push(Part { first, inputs: mine, out: my_out, info: my_info });
+            (first, inputs, out, info) = (first + count, rest, rest_out, rest_info);
+        }
+        parts
+    }
+
+    /// Works on parts until none is left; an error comes with the number of the part's first input.
+    fn work_off(&self, supply: &Supply<Part<'_, '_>>) -> Result<(), (usize, Error)> {
+        let mut desk = self.desk();
+        while let Some(part) = supply.next() {
+            let first = part.first;
+            desk.work(part).map_err(|error| (first, error))?;
+        }
+        Ok(())
+    }
+
+    fn desk(&self) -> Desk<'_> {
+        let Self { model, columns, .. } = *self;
+        Desk { forward: self, session: model.tokenizer().session(), pooler: model.pooler(columns) }
+    }
+}
+
+/// What one thread needs for its work.
+struct Desk<'f> {
+    forward: &'f Forward<'f>,
+    session: Session<'f>,
+    pooler: Pooler<'f>,
+}
+
+impl Desk<'_> {
+    fn work(&mut self, part: Part<'_, '_>) -> Result<(), Error> {
+        let Self { forward, session, pooler } = self;
+        let Forward { model, ref limits, normalize, columns } = **forward;
+        let rows = part.out.chunks_exact_mut(columns);
+        for (index, ((input, info), row)) in part.inputs.iter().zip(part.info).zip(rows).enumerate()
+        {
+            *info = push_input(model, session, limits, part.first + index, input, pooler)?;
+            pooler.finish(row);
+            if let Some(guard) = normalize {
+                norm::normalize(row, guard);
+            }
+        }
+        Ok(())
+    }
 }
 
 /// Appends the ids of one input that go into its mean; `index` is its number, for messages.
@@ -93,22 +193,5 @@ pub(crate) fn push_input(
     match limits.violation(&info) {
         Some(max_length) => Err(Error::TooLong { input: index, max_length }),
         None => Ok(info),
-    }
-}
-
-/// Pools the bags into `rows` and normalizes them if asked.
-fn finish_rows(
-    model: &StaticModel,
-    options: &EncodeOptions,
-    bags: &Bags,
-    columns: usize,
-    rows: &mut [f32],
-) {
-    model.count_forward();
-    kernels::pool(model.weights(), model.weights_file(), bags, columns, rows);
-    if model.normalizes(options) {
-        for row in rows.chunks_exact_mut(columns) {
-            norm::normalize(row, options.norm_guard);
-        }
     }
 }

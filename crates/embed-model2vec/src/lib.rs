@@ -20,8 +20,8 @@
 //! # Life of a batch
 //!
 //! ```text
-//! texts --limits: pre-cut--> tokenizer --limits: count, stop, drop unknown--> ids + offsets
-//!       --one kernel call--> mean rows --norm--> rows
+//! texts --limits: pre-cut--> tokenizer --limits: count, stop, drop unknown--> ids
+//!       --pooler--> mean row --norm--> row, text after text
 //! ```
 //!
 //! # Features
@@ -45,6 +45,7 @@ mod forward;
 mod kernels;
 mod limits;
 mod model;
+mod parallel;
 #[cfg(feature = "tokenizers")]
 mod sequential;
 mod tokenizer;

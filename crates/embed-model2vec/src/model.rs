@@ -12,8 +12,9 @@ use crate::bundle::{Bundle, BundleFile, Layout};
 use crate::config::ModelConfig;
 use crate::error::LoadError;
 use crate::forward;
-use crate::kernels::{self, Bags};
+use crate::kernels::{Level, Pooler};
 use crate::limits::Limits;
+use crate::parallel::Workers;
 use crate::tokenizer::{IdSink, Tokenizer};
 use crate::weights::Weights;
 
@@ -22,15 +23,20 @@ use crate::weights::Weights;
 #[non_exhaustive]
 pub struct ModelOptions {
     /// The largest text that is tokenized in one piece, in bytes after the pre-cut; a larger one is
-    /// refused with [`Error::TextTooLarge`]. Tokenizing takes about 115 times the size of a text in
-    /// memory for prose, and 430 times for nothing but punctuation, so this bounds what one text can
-    /// claim. Default: 1 MiB.
+    /// refused with [`Error::TextTooLarge`]. Default: 1 MiB.
     ///
-    /// Under the default limit of 512 tokens the pre-cut keeps every text far below it.
+    /// Our own tokenizers take no more memory than a few times the text, most of them none; through
+    /// the `tokenizers` crate it is about 115 times the size of a text for prose, and 430 times for
+    /// nothing but punctuation, so this bounds what one text can claim. Under the default limit of
+    /// 512 tokens the pre-cut keeps every text far below it.
     pub max_text_bytes: usize,
-    /// When the tokens of a batch reach this number, they are pooled before more are read. It bounds
-    /// the memory for ids to four bytes each, plus the one text that reached it. Default: 1,048,576.
-    pub max_batch_tokens: NonZeroUsize,
+    /// How many threads work on one large batch, the caller's among them. Default: 1, so that a call
+    /// stays on its thread. The rows are the same for any number, and a batch of less than 64 KiB
+    /// never leaves the caller's thread.
+    ///
+    /// Take the number of processors where batches come one at a time, as in a program that embeds
+    /// files, and 1 where many threads call at once.
+    pub threads: NonZeroUsize,
 }
 
 impl ModelOptions {
@@ -40,19 +46,16 @@ impl ModelOptions {
         Self { max_text_bytes, ..self }
     }
 
-    /// The same limits with another number of tokens that are pooled at once.
+    /// The same limits with another number of threads.
     #[must_use]
-    pub fn with_max_batch_tokens(self, max_batch_tokens: NonZeroUsize) -> Self {
-        Self { max_batch_tokens, ..self }
+    pub fn with_threads(self, threads: NonZeroUsize) -> Self {
+        Self { threads, ..self }
     }
 }
 
 impl Default for ModelOptions {
     fn default() -> Self {
-        Self {
-            max_text_bytes: 1 << 20,
-            max_batch_tokens: const { NonZeroUsize::new(1 << 20).expect("not zero") },
-        }
+        Self { max_text_bytes: 1 << 20, threads: NonZeroUsize::MIN }
     }
 }
 
@@ -79,6 +82,10 @@ pub struct StaticModel {
     tokenizer: Tokenizer,
     weights: Weights,
     options: ModelOptions,
+    /// How rows are pooled: the fastest way that this machine knows.
+    level: Level,
+    /// Threads that help with large batches, if there are any.
+    workers: Option<Workers>,
     identity: OnceLock<String>,
     forwards: AtomicU64,
 }
@@ -114,15 +121,35 @@ impl StaticModel {
         let tokenizer = Tokenizer::load(&bundle.tokenizer)?;
         let vocabulary = tokenizer.vocabulary().size;
         let weights = Weights::load(&bundle.weights, bundle.layout, vocabulary)?;
+        let workers = Workers::new(options.threads)?;
         Ok(Self {
             bundle,
             config,
             tokenizer,
             weights,
             options,
+            workers,
+            level: Level::best(),
             identity: OnceLock::new(),
             forwards: AtomicU64::new(0),
         })
+    }
+
+    /// The pooling kernels that this machine can run, the fastest one last. For benchmarks and
+    /// comparisons: all of them give the same bits.
+    #[doc(hidden)]
+    pub fn kernels() -> impl Iterator<Item = &'static str> {
+        Level::available().into_iter().map(Level::name)
+    }
+
+    /// The model with one of [`kernels`](Self::kernels); unchanged if there is none of that name.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn with_kernel(mut self, name: &str) -> Self {
+        if let Some(level) = Level::available().into_iter().find(|level| level.name() == name) {
+            self.level = level;
+        }
+        self
     }
 
     /// The files that the model was made of.
@@ -148,6 +175,7 @@ impl StaticModel {
             weights_type: self.weights.factors.type_name(),
             mapped: self.weights.mapping.is_some(),
             tokenizer: self.tokenizer.path_name(),
+            kernel: self.level.name(),
             vocabulary: vocabulary.size,
             unk_id: vocabulary.unk_id,
             median_chars: vocabulary.median_chars,
@@ -156,10 +184,9 @@ impl StaticModel {
         }
     }
 
-    /// How often the pooling kernel was called since the model was loaded.
+    /// How often a batch of one or more inputs was embedded since the model was loaded.
     ///
-    /// One call serves a whole batch; only a batch of more than
-    /// [`max_batch_tokens`](ModelOptions::max_batch_tokens) tokens takes more than one.
+    /// A batch is one forward, however many inputs it has; a single text is a batch of one.
     pub fn forward_count(&self) -> u64 {
         self.forwards.load(Ordering::Relaxed)
     }
@@ -172,13 +199,11 @@ impl StaticModel {
     pub fn audit(&self) -> Audit {
         let mut audit = Audit::default();
         let mut row = vec![0.0; self.weights.dim];
-        let mut bag = Bags::new();
+        let mut pooler = self.pooler(self.weights.dim);
         for id in 0..self.tokenizer.vocabulary().size {
             let id = u32::try_from(id).expect("ids are u32");
-            bag.clear();
-            bag.open().push(id);
-            bag.close();
-            kernels::pool(&self.weights, self.weights_file(), &bag, self.weights.dim, &mut row);
+            let _ = pooler.push(id);
+            pooler.finish(&mut row);
             if row.iter().any(|value| !value.is_finite()) {
                 audit.non_finite.push(id);
             } else if row.iter().all(|&value| value == 0.0) {
@@ -223,6 +248,15 @@ impl StaticModel {
     #[cfg(feature = "tokenizers")]
     pub(crate) fn config(&self) -> &ModelConfig {
         &self.config
+    }
+
+    /// A pooler for rows of `columns` values.
+    pub(crate) fn pooler(&self, columns: usize) -> Pooler<'_> {
+        Pooler::new(&self.weights, &self.bundle.weights.bytes, self.level, columns)
+    }
+
+    pub(crate) fn workers(&self) -> Option<&Workers> {
+        self.workers.as_ref()
     }
 
     pub(crate) fn count_forward(&self) {
@@ -312,6 +346,8 @@ pub struct Description {
     pub mapped: bool,
     /// Kind of tokenizer and what runs it.
     pub tokenizer: &'static str,
+    /// Instructions that rows are pooled with.
+    pub kernel: &'static str,
     /// Number of token ids.
     pub vocabulary: usize,
     /// Id of the unknown token.

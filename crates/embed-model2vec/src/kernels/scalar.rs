@@ -1,21 +1,24 @@
 //! The definition of pooling, in plain loops.
 //!
 //! A kernel is chosen by two types: how an element of the table reads as a number, and how a number
-//! is accumulated. [`Accumulate`] has one implementation for each precision in the contract; `pool`
-//! is the one place that pairs stored types with them, and `pool_bags` is the one loop.
+//! is accumulated. [`Accumulate`] has one implementation for each precision in the contract; [`add`]
+//! is the one place that pairs stored types with them, and `add_tokens` is the one loop.
 //!
-//! The loop runs over the tokens of a bag and, inside, over the columns: a row is read from front to
-//! back, and each column still sees its additions in token order, so the compiler may use vectors
-//! without changing a bit.
+//! The loop runs over the tokens and, inside, over the columns: a row is read from front to back, and
+//! each column sees its additions in token order. Running sums live in [`Sums`] between the blocks of
+//! a long bag, so that where a bag is divided makes no difference.
 
 use half::{bf16, f16};
 
-use super::Bags;
+use super::block::Block;
+use super::columns::Target;
 use crate::weights::{Elements, TokenWeights, Weights};
 
-pub(super) fn pool(weights: &Weights, file: &[u8], bags: &Bags, columns: usize, out: &mut [f32]) {
-    let job = Job { weights, bags, columns, out };
-    match &weights.elements {
+/// Adds the tokens of a block to the running sums of their bag.
+fn add(block: &Block<'_>, sums: &mut Sums) {
+    let job = Job { block, sums };
+    let file = block.file;
+    match &block.weights.elements {
         Elements::F64(table) => job.double(table.get(file), |element| element),
         Elements::F32(table) => job.float(table.get(file), |element| element),
         Elements::F16(table) => {
@@ -24,6 +27,18 @@ pub(super) fn pool(weights: &Weights, file: &[u8], bags: &Bags, columns: usize, 
         Elements::Bf16(table) => job.float(table.get(file), |bits| bf16::from_bits(bits).to_f32()),
         Elements::I8(table) => job.integer(table.get(file)),
         Elements::U8(table) => job.integer(table.get(file)),
+    }
+}
+
+/// Pools a block of ids; what every other kernel must be equal to.
+pub(super) fn pool(block: &Block<'_>, target: Target<'_>) {
+    match target {
+        Target::Sums(sums) => add(block, sums),
+        Target::Mean(row) => {
+            let mut sums = Sums::new(block.weights, row.len());
+            add(block, &mut sums);
+            sums.mean(block.ids.len(), row);
+        }
     }
 }
 
@@ -44,33 +59,76 @@ pub(super) fn rows_as_f64(elements: &Elements, file: &[u8]) -> Vec<f64> {
     }
 }
 
-/// Everything but the table's elements.
+/// The running sums of a bag, one for each column, in the precision that the weights ask for.
+#[derive(Debug)]
+pub(super) enum Sums {
+    Double(Vec<f64>),
+    Single(Vec<f32>),
+    Integer(Vec<i64>),
+}
+
+impl Sums {
+    /// Zeros for a bag of these weights.
+    pub(super) fn new(weights: &Weights, columns: usize) -> Self {
+        match (&weights.elements, &weights.factors) {
+            (Elements::F64(_), _) | (_, TokenWeights::Double(_)) => {
+                Self::Double(vec![0.0; columns])
+            }
+            (Elements::I8(_) | Elements::U8(_), TokenWeights::None) => {
+                Self::Integer(vec![0; columns])
+            }
+            _ => Self::Single(vec![0.0; columns]),
+        }
+    }
+
+    /// Zeros again, for the next bag.
+    pub(super) fn clear(&mut self) {
+        match self {
+            Self::Double(sums) => sums.fill(0.0),
+            Self::Single(sums) => sums.fill(0.0),
+            Self::Integer(sums) => sums.fill(0),
+        }
+    }
+
+    /// Writes the sums divided by a count that is not zero.
+    pub(super) fn mean(&self, count: usize, row: &mut [f32]) {
+        fn means<A: Accumulate>(sums: &[A], count: usize, row: &mut [f32]) {
+            for (mean, sum) in row.iter_mut().zip(sums) {
+                *mean = sum.mean(count);
+            }
+        }
+        match self {
+            Self::Double(sums) => means(sums, count, row),
+            Self::Single(sums) => means(sums, count, row),
+            Self::Integer(sums) => means(sums, count, row),
+        }
+    }
+}
+
 struct Job<'a> {
-    weights: &'a Weights,
-    bags: &'a Bags,
-    columns: usize,
-    out: &'a mut [f32],
+    block: &'a Block<'a>,
+    sums: &'a mut Sums,
 }
 
 impl Job<'_> {
     /// Rows whose values are `f64`, or products that are.
     fn double<T: Copy>(self, table: &[T], read: impl Fn(T) -> f64) {
-        match &self.weights.factors {
-            TokenWeights::None => self.pool_bags::<f64, _>(table, |element, _| read(element)),
+        match &self.block.weights.factors {
+            TokenWeights::None => self.add_tokens::<f64, _>(table, |element, _| read(element)),
             TokenWeights::Single(factors) | TokenWeights::Half(factors) => self
-                .pool_bags::<f64, _>(table, |element, id| read(element) * f64::from(factors[id])),
+                .add_tokens::<f64, _>(table, |element, id| read(element) * f64::from(factors[id])),
             TokenWeights::Double(factors) => {
-                self.pool_bags::<f64, _>(table, |element, id| read(element) * factors[id]);
+                self.add_tokens::<f64, _>(table, |element, id| read(element) * factors[id]);
             }
         }
     }
 
     /// Rows of more than 16 bits, or of a type that numpy does not have.
     fn float<T: Copy>(self, table: &[T], read: impl Fn(T) -> f32) {
-        match &self.weights.factors {
-            TokenWeights::None => self.pool_bags::<f32, _>(table, |element, _| read(element)),
+        match &self.block.weights.factors {
+            TokenWeights::None => self.add_tokens::<f32, _>(table, |element, _| read(element)),
             TokenWeights::Single(factors) | TokenWeights::Half(factors) => {
-                self.pool_bags::<f32, _>(table, |element, id| read(element) * factors[id]);
+                self.add_tokens::<f32, _>(table, |element, id| read(element) * factors[id]);
             }
             TokenWeights::Double(_) => self.double(table, |element| f64::from(read(element))),
         }
@@ -78,8 +136,8 @@ impl Job<'_> {
 
     /// Rows of at most 16 bits, where F16 weights give F16 products.
     fn half_or_less<T: Copy>(self, table: &[T], read: impl Fn(T) -> f32) {
-        match &self.weights.factors {
-            TokenWeights::Half(factors) => self.pool_bags::<f32, _>(table, |element, id| {
+        match &self.block.weights.factors {
+            TokenWeights::Half(factors) => self.add_tokens::<f32, _>(table, |element, id| {
                 f16::from_f32(read(element) * factors[id]).to_f32()
             }),
             TokenWeights::None | TokenWeights::Single(_) | TokenWeights::Double(_) => {
@@ -94,35 +152,34 @@ impl Job<'_> {
         i64: From<T>,
         f32: From<T>,
     {
-        match &self.weights.factors {
-            TokenWeights::None => self.pool_bags::<i64, _>(table, |element, _| i64::from(element)),
+        match &self.block.weights.factors {
+            TokenWeights::None => self.add_tokens::<i64, _>(table, |element, _| i64::from(element)),
             _ => self.half_or_less(table, f32::from),
         }
     }
 
     /// The loop: `value` reads an element of a token's row, its weight applied.
-    fn pool_bags<A: Accumulate, T: Copy>(self, table: &[T], value: impl Fn(T, usize) -> A) {
-        let Self { weights, bags, columns, out } = self;
-        let mut sums = vec![A::ZERO; columns];
-        for (bag, row) in bags.iter().zip(out.chunks_exact_mut(columns)) {
-            sums.fill(A::ZERO);
-            for &id in bag {
-                let start = weights.row_of(id) * weights.dim;
-                let elements = &table[start..start + columns];
-                for (sum, &element) in sums.iter_mut().zip(elements) {
-                    *sum = sum.add(value(element, id as usize));
-                }
-            }
-            for (mean, sum) in row.iter_mut().zip(&sums) {
-                *mean = if bag.is_empty() { 0.0 } else { sum.mean(bag.len()) };
+    fn add_tokens<A: Accumulate, T: Copy>(self, table: &[T], value: impl Fn(T, usize) -> A) {
+        let Self { block, sums } = self;
+        let sums = A::of(sums);
+        for &id in block.ids {
+            let start = block.weights.row_of(id) * block.weights.dim;
+            let elements = &table[start..start + sums.len()];
+            for (sum, &element) in sums.iter_mut().zip(elements) {
+                *sum = sum.add(value(element, id as usize));
             }
         }
     }
 }
 
 /// A precision in which a column is added up.
-trait Accumulate: Copy {
-    const ZERO: Self;
+pub(super) trait Accumulate: Copy {
+    /// The sums in this precision.
+    ///
+    /// # Panics
+    ///
+    /// If the sums were made for weights of another precision.
+    fn of(sums: &mut Sums) -> &mut [Self];
 
     fn add(self, value: Self) -> Self;
 
@@ -131,7 +188,10 @@ trait Accumulate: Copy {
 }
 
 impl Accumulate for f32 {
-    const ZERO: Self = 0.0;
+    fn of(sums: &mut Sums) -> &mut [Self] {
+        let Sums::Single(sums) = sums else { panic!("the sums of these weights are f32") };
+        sums
+    }
 
     fn add(self, value: Self) -> Self {
         self + value
@@ -143,14 +203,16 @@ impl Accumulate for f32 {
 }
 
 impl Accumulate for f64 {
-    const ZERO: Self = 0.0;
+    fn of(sums: &mut Sums) -> &mut [Self] {
+        let Sums::Double(sums) = sums else { panic!("the sums of these weights are f64") };
+        sums
+    }
 
     fn add(self, value: Self) -> Self {
         self + value
     }
 
-    /// numpy divides by the count as `f64`, also for `f32` sums. For counts below 2^24 an `f32`
-    /// division would give the same bits.
+    /// numpy divides by the count as `f64`, also for `f32` sums.
     #[expect(
         clippy::cast_possible_truncation,
         reason = "rounding to f32 is the result's precision"
@@ -161,126 +223,17 @@ impl Accumulate for f64 {
 }
 
 impl Accumulate for i64 {
-    const ZERO: Self = 0;
+    fn of(sums: &mut Sums) -> &mut [Self] {
+        let Sums::Integer(sums) = sums else { panic!("the sums of these weights are integers") };
+        sums
+    }
 
     fn add(self, value: Self) -> Self {
-        // 2^56 tokens of 8 bits would have to come together before this overflows.
+        // 2^55 tokens of 8 bits would have to come together before this overflows.
         self + value
     }
 
     fn mean(self, count: usize) -> f32 {
         (self as f64).mean(count)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::weights::Stored;
-
-    fn weights(elements: Elements, factors: TokenWeights, mapping: Option<Vec<u32>>) -> Weights {
-        Weights { elements, rows: 3, dim: 2, factors, mapping, table_name: "embeddings".into() }
-    }
-
-    #[track_caller]
-    fn check(weights: &Weights, bags: &[&[u32]], columns: usize, expected: &[f32]) {
-        let mut csr = Bags::new();
-        for bag in bags {
-            csr.open().extend(*bag);
-            csr.close();
-        }
-        let mut out = vec![f32::NAN; bags.len() * columns];
-        pool(weights, &[], &csr, columns, &mut out);
-        assert_eq!(out, expected);
-    }
-
-    fn f32_table() -> Elements {
-        Elements::F32(Stored::Copied(vec![1.0, 2.0, 3.0, 4.0, 5.0, 7.0]))
-    }
-
-    #[test]
-    fn rows_are_means_and_empty_bags_are_zero() {
-        let plain = weights(f32_table(), TokenWeights::None, None);
-        check(&plain, &[&[0, 1], &[], &[2, 2, 2]], 2, &[2.0, 3.0, 0.0, 0.0, 5.0, 7.0]);
-        check(&plain, &[&[0, 1], &[], &[2]], 1, &[2.0, 0.0, 5.0]);
-        check(&plain, &[], 2, &[]);
-    }
-
-    #[test]
-    fn weights_belong_to_ids_and_the_mapping_to_rows() {
-        let factors = TokenWeights::Single(vec![1.0, 10.0, 100.0]);
-        let mapped = weights(f32_table(), factors, Some(vec![2, 0, 0]));
-        check(
-            &mapped,
-            &[&[0], &[1], &[2], &[0, 1]],
-            2,
-            &[5.0, 7.0, 10.0, 20.0, 100.0, 200.0, 7.5, 13.5],
-        );
-    }
-
-    #[test]
-    fn the_mean_divides_by_the_number_of_tokens_not_by_the_weights() {
-        let factors = TokenWeights::Double(vec![0.5, 0.5, 0.5]);
-        check(&weights(f32_table(), factors, None), &[&[0, 1]], 2, &[1.0, 1.5]);
-    }
-
-    #[test]
-    fn products_with_half_weights_are_rounded_to_half_for_small_tables_only() {
-        // 1/3 as F16 is 0.333251953125; 2049 * that needs more than F16's 11 bits.
-        let third = f16::from_f32(1.0 / 3.0).to_f32();
-        let factors = || TokenWeights::Half(vec![third; 3]);
-        let i8_table = Elements::I8(Stored::Copied(vec![127, -128, 3, 0, 1, 1]));
-        let rounded = |value: f32| f16::from_f32(value * third).to_f32();
-        check(&weights(i8_table, factors(), None), &[&[0]], 2, &[rounded(127.0), rounded(-128.0)]);
-        assert!(rounded(127.0).to_bits() != (127.0 * third).to_bits(), "the rounding is visible");
-        check(&weights(f32_table(), factors(), None), &[&[2]], 2, &[5.0 * third, 7.0 * third]);
-    }
-
-    #[test]
-    fn every_element_type_reads_as_its_value() {
-        let expected = [2.0, 4.0];
-        let half = |v: f32| f16::from_f32(v).to_bits();
-        let brain = |v: f32| bf16::from_f32(v).to_bits();
-        let values = [1.0, 2.0, 3.0, 6.0, 0.0, 0.0];
-        let tables = [
-            Elements::F64(Stored::Copied(values.map(f64::from).to_vec())),
-            Elements::F32(Stored::Copied(values.to_vec())),
-            Elements::F16(Stored::Copied(values.map(half).to_vec())),
-            Elements::Bf16(Stored::Copied(values.map(brain).to_vec())),
-            Elements::I8(Stored::Copied(vec![1, 2, 3, 6, 0, 0])),
-            Elements::U8(Stored::Copied(vec![1, 2, 3, 6, 0, 0])),
-        ];
-        for table in tables {
-            let doubled = |factors| (factors, expected.map(|v| v * 2.0));
-            for (factors, expected) in [
-                (TokenWeights::None, expected),
-                doubled(TokenWeights::Single(vec![2.0; 3])),
-                doubled(TokenWeights::Half(vec![2.0; 3])),
-                doubled(TokenWeights::Double(vec![2.0; 3])),
-            ] {
-                let copy = match &table {
-                    Elements::F64(t) => Elements::F64(Stored::Copied(t.get(&[]).to_vec())),
-                    Elements::F32(t) => Elements::F32(Stored::Copied(t.get(&[]).to_vec())),
-                    Elements::F16(t) => Elements::F16(Stored::Copied(t.get(&[]).to_vec())),
-                    Elements::Bf16(t) => Elements::Bf16(Stored::Copied(t.get(&[]).to_vec())),
-                    Elements::I8(t) => Elements::I8(Stored::Copied(t.get(&[]).to_vec())),
-                    Elements::U8(t) => Elements::U8(Stored::Copied(t.get(&[]).to_vec())),
-                };
-                check(&weights(copy, factors, None), &[&[0, 1]], 2, &expected);
-            }
-        }
-    }
-
-    #[test]
-    fn unsigned_bytes_are_not_signed() {
-        let table = Elements::U8(Stored::Copied(vec![255, 0, 0, 0, 0, 0]));
-        check(&weights(table, TokenWeights::None, None), &[&[0]], 2, &[255.0, 0.0]);
-    }
-
-    #[test]
-    fn integer_sums_stay_exact_beyond_the_precision_of_f32() {
-        let table = Elements::I8(Stored::Copied(vec![127, 1, -128, 0, 0, 0]));
-        let bag: Vec<u32> = std::iter::repeat_n(0, 1_000_001).collect();
-        check(&weights(table, TokenWeights::None, None), &[&bag], 2, &[127.0, 1.0]);
     }
 }

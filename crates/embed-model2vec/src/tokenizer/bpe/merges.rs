@@ -77,6 +77,14 @@ pub(super) struct Scratch {
     heap: Vec<Reverse<(u32, u32)>>,
 }
 
+impl Scratch {
+    /// Makes room for the next word.
+    pub(super) fn clear(&mut self) {
+        self.symbols.clear();
+        self.symbols.shrink_to(KEPT);
+    }
+}
+
 impl Merges {
     /// A table of (left, right, merged) in the order of their ranks; of a pair that is listed twice,
     /// the last entry counts. `None` if there are more merges than any model has.
@@ -132,12 +140,6 @@ impl Merges {
     #[inline]
     fn rank(&self, left: u32, right: u32) -> u32 {
         self.slots[self.place(left, right)].rank
-    }
-
-    /// Makes `scratch` ready for a word.
-    pub(super) fn clear(scratch: &mut Scratch) {
-        scratch.symbols.clear();
-        scratch.symbols.shrink_to(KEPT);
     }
 
     /// Merges a word of bytes that all have an id.
@@ -360,6 +362,18 @@ mod tests {
             });
             prop_assert_eq!(&by_bytes, &expected);
         }
+    }
+
+    #[test]
+    fn memory_for_a_very_long_word_is_given_back() {
+        let merges = Merges::new(&[[0, 0, 1], [1, 1, 2]], &[NONE; 256]).expect("few merges");
+        let mut scratch = Scratch { symbols: vec![0; 1 << 20], ..Scratch::default() };
+        merges.apply(&mut scratch);
+        assert_eq!(scratch.symbols, vec![2; 1 << 18]);
+        scratch.clear();
+        let Scratch { symbols, ranks, previous, next, heap } = scratch;
+        let lists = [symbols.capacity(), ranks.capacity(), previous.capacity(), next.capacity()];
+        assert!(lists.into_iter().chain([heap.capacity()]).all(|capacity| capacity <= KEPT));
     }
 
     #[test]

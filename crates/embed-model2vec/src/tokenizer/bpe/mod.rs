@@ -222,7 +222,7 @@ impl Merging {
 
     /// The ids of a word.
     fn ids<'s>(&self, word: &[u8], scratch: &'s mut merges::Scratch) -> &'s [u32] {
-        Merges::clear(scratch);
+        scratch.clear();
         if let Some(&id) = self.whole_words.as_ref().and_then(|words| words.get(word)) {
             scratch.symbols.push(id);
             return &scratch.symbols;
