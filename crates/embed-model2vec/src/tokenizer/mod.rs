@@ -13,6 +13,7 @@
 
 mod added;
 mod bert;
+mod bpe;
 mod definition;
 #[cfg(any(test, feature = "tokenizers"))]
 mod huggingface;
@@ -21,6 +22,7 @@ mod missing_unknown;
 mod scratch;
 #[cfg(test)]
 mod test_texts;
+mod word_level;
 mod wordpiece;
 
 use std::ops::ControlFlow;
@@ -30,12 +32,14 @@ use embed_core::Error;
 use crate::bundle::BundleFile;
 use crate::error::LoadError;
 use added::AddedTokens;
+use bpe::Bpe;
 use definition::Definition;
 #[cfg(feature = "tokenizers")]
 use huggingface::HuggingFace;
 #[cfg(feature = "tokenizers")]
 pub(crate) use huggingface::{Parsed, parse};
 use scratch::Borrowed;
+use word_level::WordLevel;
 use wordpiece::WordPiece;
 
 /// Takes token ids in text order.
@@ -55,6 +59,8 @@ pub(crate) struct Tokenizer {
 #[derive(Debug)]
 enum Family {
     WordPiece(Box<WordPiece>),
+    Bpe(Box<Bpe>),
+    WordLevel(Box<WordLevel>),
     #[cfg(feature = "tokenizers")]
     HuggingFace(Box<HuggingFace>),
 }
@@ -116,8 +122,14 @@ impl Tokenizer {
     }
 
     fn own(definition: &Definition<'_>) -> Option<Self> {
-        let (tokenizer, facts) = WordPiece::new(definition)?;
-        Some(Self { family: Family::WordPiece(Box::new(tokenizer)), facts })
+        if let Some((tokenizer, facts)) = WordPiece::new(definition) {
+            return Some(Self { family: Family::WordPiece(Box::new(tokenizer)), facts });
+        }
+        if let Some((tokenizer, facts)) = Bpe::new(definition) {
+            return Some(Self { family: Family::Bpe(Box::new(tokenizer)), facts });
+        }
+        let (tokenizer, facts) = WordLevel::new(definition)?;
+        Some(Self { family: Family::WordLevel(Box::new(tokenizer)), facts })
     }
 
     /// The `tokenizers` crate, for what our own do not serve; it also knows best what is wrong with a
@@ -141,6 +153,8 @@ impl Tokenizer {
     pub(crate) fn path_name(&self) -> &'static str {
         match &self.family {
             Family::WordPiece(_) => "WordPiece, our own",
+            Family::Bpe(_) => "BPE, our own",
+            Family::WordLevel(_) => "WordLevel, our own",
             #[cfg(feature = "tokenizers")]
             Family::HuggingFace(tokenizer) => tokenizer.path_name(),
         }
@@ -150,6 +164,8 @@ impl Tokenizer {
     pub(crate) fn session(&self) -> Session<'_> {
         Session(match &self.family {
             Family::WordPiece(tokenizer) => Running::WordPiece(tokenizer, tokenizer.scratch()),
+            Family::Bpe(tokenizer) => Running::Bpe(tokenizer, tokenizer.memory()),
+            Family::WordLevel(tokenizer) => Running::WordLevel(tokenizer, tokenizer.memory()),
             #[cfg(feature = "tokenizers")]
             Family::HuggingFace(tokenizer) => Running::HuggingFace(tokenizer),
         })
@@ -162,6 +178,8 @@ pub(crate) struct Session<'t>(Running<'t>);
 /// A family with the working memory of a session.
 enum Running<'t> {
     WordPiece(&'t WordPiece, Borrowed<'t, wordpiece::Scratch>),
+    Bpe(&'t Bpe, Borrowed<'t, bpe::Memory>),
+    WordLevel(&'t WordLevel, Borrowed<'t, String>),
     #[cfg(feature = "tokenizers")]
     HuggingFace(&'t HuggingFace),
 }
@@ -173,6 +191,8 @@ impl Session<'_> {
         // A sink that breaks off has what it wanted: that is no error.
         let _ = match &mut self.0 {
             Running::WordPiece(tokenizer, scratch) => tokenizer.tokenize(text, scratch, sink),
+            Running::Bpe(tokenizer, memory) => tokenizer.tokenize(text, memory, sink),
+            Running::WordLevel(tokenizer, memory) => tokenizer.tokenize(text, memory, sink),
             #[cfg(feature = "tokenizers")]
             Running::HuggingFace(tokenizer) => return tokenizer.tokenize(text, sink),
         };
