@@ -15,7 +15,6 @@ use safetensors::tensor::{Dtype, SafeTensors, TensorView};
 
 use crate::bundle::{BundleFile, Layout};
 use crate::error::LoadError;
-use crate::prefetch::CACHE_LINE;
 
 /// Names that the table goes by. Any of them is accepted in any layout; the layout's own comes first.
 const TABLE_NAMES: [&str; 3] = ["embeddings", "embedding.weight", "0"];
@@ -79,19 +78,6 @@ pub(crate) enum Stored<T> {
 }
 
 impl<T: AnyBitPattern> Stored<T> {
-    /// The elements, with as many of the file's bytes in front of them as it takes to begin where a
-    /// line of the processor's cache begins, and the number of those.
-    pub(crate) fn from_line<'a>(&'a self, file: &'a [u8]) -> (&'a [T], usize) {
-        if let Self::InFile(range) = self {
-            let lead = file[range.clone()].as_ptr().addr() % CACHE_LINE;
-            if lead <= range.start && lead.is_multiple_of(size_of::<T>()) {
-                let elements = &file[range.start - lead..range.end];
-                return (bytemuck::cast_slice(elements), lead / size_of::<T>());
-            }
-        }
-        (self.get(file), 0)
-    }
-
     /// The elements; `file` is the file that they were loaded from.
     pub(crate) fn get<'a>(&'a self, file: &'a [u8]) -> &'a [T] {
         match self {

@@ -30,10 +30,6 @@
 //! - Rows lie all over a table that is larger than the caches, so each token's part is asked for
 //!   [`AHEAD`] tokens before its turn.
 //! - Row number and weight of each token are looked up once, not once for each block of columns.
-//! - A load that crosses from one cache line into the next costs two, and a table lies in its file
-//!   wherever the header ends. Where a chunk of F32 is a line and all rows begin at the same place in
-//!   one, the kernel begins at the line: it adds up the end of the row before along with the row, and
-//!   throws those lanes away.
 //!
 //! # What did not pay
 //!
@@ -50,18 +46,19 @@
 )]
 
 use std::marker::PhantomData;
-use std::ops::Range;
 
 use super::block::{Block, MAX_IDS, Token};
 use super::scalar::{self, Accumulate as _, Sums};
-use crate::prefetch::CACHE_LINE;
-use crate::weights::{Elements, Stored, TokenWeights};
+use crate::weights::{Elements, TokenWeights};
 
 /// Neighboring columns that are handled together: one AVX-512 register of `f32`.
 pub(super) const CHUNK: usize = 16;
 
 /// How many tokens ahead of its turn a row is fetched.
 const AHEAD: usize = 8;
+
+/// Bytes that come from memory together.
+const CACHE_LINE: usize = 64;
 
 /// An instruction set: values of [`CHUNK`] columns and operations on them, column by column.
 pub(super) trait Isa {
@@ -114,12 +111,12 @@ pub(super) fn pool<I: Isa>(block: &Block<'_>, target: Target<'_>) {
         (Elements::F64(_), _) | (_, TokenWeights::Half(_) | TokenWeights::Double(_)) => {
             scalar::pool(block, job.target);
         }
-        (Elements::F32(t), TokenWeights::None) => job.run_lines::<I, Plain<F32>>(t),
+        (Elements::F32(t), TokenWeights::None) => job.run::<I, Plain<F32>>(t.get(file)),
         (Elements::F16(t), TokenWeights::None) => job.run::<I, Plain<F16>>(t.get(file)),
         (Elements::Bf16(t), TokenWeights::None) => job.run::<I, Plain<Bf16>>(t.get(file)),
         (Elements::I8(t), TokenWeights::None) => job.run::<I, ExactI8>(t.get(file)),
         (Elements::U8(t), TokenWeights::None) => job.run::<I, ExactU8>(t.get(file)),
-        (Elements::F32(t), TokenWeights::Single(_)) => job.run_lines::<I, Weighted<F32>>(t),
+        (Elements::F32(t), TokenWeights::Single(_)) => job.run::<I, Weighted<F32>>(t.get(file)),
         (Elements::F16(t), TokenWeights::Single(_)) => job.run::<I, Weighted<F16>>(t.get(file)),
         (Elements::Bf16(t), TokenWeights::Single(_)) => job.run::<I, Weighted<Bf16>>(t.get(file)),
         (Elements::I8(t), TokenWeights::Single(_)) => job.run::<I, Weighted<I8>>(t.get(file)),
@@ -135,31 +132,9 @@ struct Job<'a> {
 impl Job<'_> {
     #[inline(always)]
     fn run<I: Isa, K: Kind<I>>(self, table: &[K::Element]) {
-        self.run_from::<I, K>(table, 0);
-    }
-
-    /// For elements of which a chunk is one cache line: if all rows begin at the same place in a line,
-    /// begins where the line begins.
-    #[inline(always)]
-    fn run_lines<I: Isa, K: Kind<I>>(self, table: &Stored<K::Element>)
-    where
-        K::Element: bytemuck::AnyBitPattern,
-    {
-        let row_bytes = self.block.weights.dim * size_of::<K::Element>();
-        let (table, lead) = if row_bytes.is_multiple_of(CACHE_LINE) {
-            table.from_line(self.block.file)
-        } else {
-            (table.get(self.block.file), 0)
-        };
-        self.run_from::<I, K>(table, lead);
-    }
-
-    /// `table` begins with `lead` elements that belong to no row.
-    #[inline(always)]
-    fn run_from<I: Isa, K: Kind<I>>(self, table: &[K::Element], lead: usize) {
         let mut tokens = [Token::default(); MAX_IDS];
         let tokens = self.block.resolve(&mut tokens);
-        let rows = Rows { table, lead, dim: self.block.weights.dim, tokens };
+        let rows = Rows { table, dim: self.block.weights.dim, tokens };
         match self.target {
             Target::Mean(row) => rows.pool::<I, K>(&mut Output::Means(row, tokens.len() as f32)),
             Target::Sums(sums) => rows.pool::<I, K>(&mut Output::Sums(K::Sum::of(sums))),
@@ -170,8 +145,6 @@ impl Job<'_> {
 /// The rows of a block's tokens.
 struct Rows<'a, T> {
     table: &'a [T],
-    /// Elements in front of the first row; and of every row, since they are the end of the one before.
-    lead: usize,
     dim: usize,
     tokens: &'a [Token],
 }
@@ -186,11 +159,10 @@ impl<T: Copy> Rows<'_, T> {
     /// Goes over the columns in the widest blocks that fit.
     #[inline(always)]
     fn pool<I: Isa, K: Kind<I, Element = T>>(&self, output: &mut Output<'_, K::Sum>) {
-        let columns = self.lead
-            + match output {
-                Output::Means(row, _) => row.len(),
-                Output::Sums(sums) => sums.len(),
-            };
+        let columns = match output {
+            Output::Means(row, _) => row.len(),
+            Output::Sums(sums) => sums.len(),
+        };
         let mut start = 0;
         // What K::CHUNKS excludes is never compiled: the comparisons are constant.
         while K::CHUNKS >= 16 && columns - start >= 16 * CHUNK {
@@ -220,9 +192,8 @@ impl<T: Copy> Rows<'_, T> {
     ) {
         let mut lanes = [K::zero(); N];
         if let Output::Sums(sums) = output {
-            for (chunk, lanes) in lanes.iter_mut().enumerate() {
-                let (within, columns) = self.wanted(start + chunk * CHUNK, sums.len());
-                *lanes = K::open(&sums[columns], within.start);
+            for (lanes, sums) in lanes.iter_mut().zip(sums[start..].chunks(CHUNK)) {
+                *lanes = K::open(sums);
             }
         }
         for (index, &token) in self.tokens.iter().enumerate() {
@@ -246,33 +217,23 @@ impl<T: Copy> Rows<'_, T> {
         }
         match output {
             Output::Means(row, count) => {
-                for (chunk, &lanes) in lanes.iter().enumerate() {
-                    let (within, columns) = self.wanted(start + chunk * CHUNK, row.len());
-                    let means = I::store_f32(I::divide(K::values(lanes), *count));
-                    let row = &mut row[columns];
-                    // A store of constant length compiles to one instruction, any other to a call.
-                    if let Some(row) = row.first_chunk_mut::<CHUNK>() {
-                        *row = means;
-                    } else {
-                        row.copy_from_slice(&means[within]);
+                let rest = &mut row[start..];
+                // A store of constant length compiles to one instruction, any other to a call.
+                if let Some(chunks) = rest.as_chunks_mut().0.first_chunk_mut::<N>() {
+                    for (row, lanes) in chunks.iter_mut().zip(lanes) {
+                        *row = I::store_f32(I::divide(K::values(lanes), *count));
                     }
+                } else {
+                    let means = I::store_f32(I::divide(K::values(lanes[0]), *count));
+                    rest.copy_from_slice(&means[..rest.len()]);
                 }
             }
             Output::Sums(sums) => {
-                for (chunk, &lanes) in lanes.iter().enumerate() {
-                    let (within, columns) = self.wanted(start + chunk * CHUNK, sums.len());
-                    K::close(lanes, within.start, &mut sums[columns]);
+                for (lanes, sums) in lanes.iter().zip(sums[start..].chunks_mut(CHUNK)) {
+                    K::close(*lanes, sums);
                 }
             }
         }
-    }
-
-    /// Which lanes of the chunk at `start` are wanted, and the columns that they are.
-    #[inline(always)]
-    fn wanted(&self, start: usize, columns: usize) -> (Range<usize>, Range<usize>) {
-        let first = start.max(self.lead);
-        let end = (start + CHUNK).min(self.lead + columns).max(first);
-        (first - start..end - start, first - self.lead..end - self.lead)
     }
 
     /// A token's elements from column `start` on, past the end of its row if need be; `None` at the
@@ -307,10 +268,10 @@ trait Kind<I: Isa> {
     fn add(sums: Self::Lanes, row: &[Self::Element; CHUNK], factor: f32) -> Self::Lanes;
     /// The sums of a single block.
     fn values(sums: Self::Lanes) -> I::F32s;
-    /// What to continue from, given the running sums of the lanes from `first` on.
-    fn open(sums: &[Self::Sum], first: usize) -> Self::Lanes;
-    /// Brings the running sums of the lanes from `first` on up to date.
-    fn close(lanes: Self::Lanes, first: usize, sums: &mut [Self::Sum]);
+    /// What to continue from, given up to [`CHUNK`] running sums.
+    fn open(sums: &[Self::Sum]) -> Self::Lanes;
+    /// Brings the running sums up to date.
+    fn close(lanes: Self::Lanes, sums: &mut [Self::Sum]);
 }
 
 /// `f32` sums of rows.
@@ -338,15 +299,15 @@ macro_rules! f32_sums {
         }
 
         #[inline(always)]
-        fn open(sums: &[f32], first: usize) -> I::F32s {
+        fn open(sums: &[f32]) -> I::F32s {
             let mut values = [0.0; CHUNK];
-            values[first..first + sums.len()].copy_from_slice(sums);
+            values[..sums.len()].copy_from_slice(sums);
             I::load_f32(&values)
         }
 
         #[inline(always)]
-        fn close(lanes: I::F32s, first: usize, sums: &mut [f32]) {
-            sums.copy_from_slice(&I::store_f32(lanes)[first..first + sums.len()]);
+        fn close(lanes: I::F32s, sums: &mut [f32]) {
+            sums.copy_from_slice(&I::store_f32(lanes)[..sums.len()]);
         }
     };
 }
@@ -397,14 +358,14 @@ macro_rules! exact {
             }
 
             #[inline(always)]
-            fn open(_: &[i64], _: usize) -> I::I16s {
+            fn open(_: &[i64]) -> I::I16s {
                 <Self as Kind<I>>::zero()
             }
 
             #[inline(always)]
-            fn close(lanes: I::I16s, first: usize, sums: &mut [i64]) {
-                for (sum, bits) in sums.iter_mut().zip(&I::store_i16(lanes)[first..]) {
-                    *sum += i64::from($read(*bits));
+            fn close(lanes: I::I16s, sums: &mut [i64]) {
+                for (sum, bits) in sums.iter_mut().zip(I::store_i16(lanes)) {
+                    *sum += i64::from($read(bits));
                 }
             }
         }
