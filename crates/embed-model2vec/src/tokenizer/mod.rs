@@ -22,6 +22,7 @@ mod missing_unknown;
 mod scratch;
 #[cfg(test)]
 mod test_texts;
+mod unigram;
 mod word_level;
 mod wordpiece;
 
@@ -39,6 +40,7 @@ use huggingface::HuggingFace;
 #[cfg(feature = "tokenizers")]
 pub(crate) use huggingface::{Parsed, parse};
 use scratch::Borrowed;
+use unigram::Unigram;
 use word_level::WordLevel;
 use wordpiece::WordPiece;
 
@@ -59,6 +61,7 @@ pub(crate) struct Tokenizer {
 #[derive(Debug)]
 enum Family {
     WordPiece(Box<WordPiece>),
+    Unigram(Box<Unigram>),
     Bpe(Box<Bpe>),
     WordLevel(Box<WordLevel>),
     #[cfg(feature = "tokenizers")]
@@ -128,6 +131,9 @@ impl Tokenizer {
         if let Some((tokenizer, facts)) = Bpe::new(definition) {
             return Some(Self { family: Family::Bpe(Box::new(tokenizer)), facts });
         }
+        if let Some((tokenizer, facts)) = Unigram::new(definition) {
+            return Some(Self { family: Family::Unigram(Box::new(tokenizer)), facts });
+        }
         let (tokenizer, facts) = WordLevel::new(definition)?;
         Some(Self { family: Family::WordLevel(Box::new(tokenizer)), facts })
     }
@@ -153,6 +159,7 @@ impl Tokenizer {
     pub(crate) fn path_name(&self) -> &'static str {
         match &self.family {
             Family::WordPiece(_) => "WordPiece, our own",
+            Family::Unigram(_) => "Unigram, our own",
             Family::Bpe(_) => "BPE, our own",
             Family::WordLevel(_) => "WordLevel, our own",
             #[cfg(feature = "tokenizers")]
@@ -164,6 +171,7 @@ impl Tokenizer {
     pub(crate) fn session(&self) -> Session<'_> {
         Session(match &self.family {
             Family::WordPiece(tokenizer) => Running::WordPiece(tokenizer, tokenizer.scratch()),
+            Family::Unigram(tokenizer) => Running::Unigram(tokenizer, tokenizer.scratch()),
             Family::Bpe(tokenizer) => Running::Bpe(tokenizer, tokenizer.memory()),
             Family::WordLevel(tokenizer) => Running::WordLevel(tokenizer, tokenizer.memory()),
             #[cfg(feature = "tokenizers")]
@@ -178,6 +186,7 @@ pub(crate) struct Session<'t>(Running<'t>);
 /// A family with the working memory of a session.
 enum Running<'t> {
     WordPiece(&'t WordPiece, Borrowed<'t, wordpiece::Scratch>),
+    Unigram(&'t Unigram, Borrowed<'t, unigram::Scratch>),
     Bpe(&'t Bpe, Borrowed<'t, bpe::Memory>),
     WordLevel(&'t WordLevel, Borrowed<'t, String>),
     #[cfg(feature = "tokenizers")]
@@ -191,6 +200,7 @@ impl Session<'_> {
         // A sink that breaks off has what it wanted: that is no error.
         let _ = match &mut self.0 {
             Running::WordPiece(tokenizer, scratch) => tokenizer.tokenize(text, scratch, sink),
+            Running::Unigram(tokenizer, scratch) => tokenizer.tokenize(text, scratch, sink),
             Running::Bpe(tokenizer, memory) => tokenizer.tokenize(text, memory, sink),
             Running::WordLevel(tokenizer, memory) => tokenizer.tokenize(text, memory, sink),
             #[cfg(feature = "tokenizers")]
