@@ -237,10 +237,12 @@ impl StaticModel {
         &self.tokenizer
     }
 
+    #[cfg(any(feature = "candle", feature = "tokenizers"))]
     pub(crate) fn weights(&self) -> &Weights {
         &self.weights
     }
 
+    #[cfg(any(feature = "candle", feature = "tokenizers"))]
     pub(crate) fn weights_file(&self) -> &BundleFile {
         &self.bundle.weights
     }

@@ -196,6 +196,10 @@ enum Running<'t> {
 impl Session<'_> {
     /// Pushes the ids of `text` until it ends or the sink breaks off.
     #[inline]
+    #[cfg_attr(
+        not(feature = "tokenizers"),
+        expect(clippy::unnecessary_wraps, reason = "only the tokenizers crate fails on texts")
+    )]
     pub(crate) fn tokenize(&mut self, text: &str, sink: &mut impl IdSink) -> Result<(), Error> {
         // A sink that breaks off has what it wanted: that is no error.
         let _ = match &mut self.0 {
