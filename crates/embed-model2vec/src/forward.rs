@@ -16,7 +16,7 @@
 
 use embed_core::{Embedder as _, EncodeOptions, Error, Input, NormGuard, RowInfo};
 
-use crate::kernels::{Pooler, norm};
+use crate::kernels::Pooler;
 use crate::limits::Limits;
 use crate::model::StaticModel;
 use crate::parallel::Supply;
@@ -147,7 +147,7 @@ impl Desk<'_> {
             *info = push_input(model, session, limits, part.first + index, input, pooler)?;
             pooler.finish(row);
             if let Some(guard) = normalize {
-                norm::normalize(row, guard);
+                model.level().normalize(row, guard);
             }
         }
         Ok(())

@@ -5,12 +5,14 @@
 //! baseline is only made after the processor has said that it has the instructions: whoever holds one
 //! may use it.
 
+use embed_core::NormGuard;
+
 use super::base::Base;
 use super::block::Block;
 use super::columns::{self, Target};
-use super::scalar;
 #[cfg(target_arch = "x86_64")]
 use super::x86;
+use super::{norm, scalar};
 
 /// An implementation that this machine can run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,6 +51,21 @@ impl Level {
             Name::Avx2 => "AVX2",
             #[cfg(target_arch = "x86_64")]
             Name::Avx512 => "AVX-512",
+        }
+    }
+
+    /// Scales a row to length 1.
+    pub(crate) fn normalize(self, row: &mut [f32], guard: NormGuard) {
+        match self.0 {
+            Name::Scalar | Name::Base => norm::base(row, guard),
+            #[cfg(target_arch = "x86_64")]
+            #[expect(unsafe_code, reason = "calls a function for a detected instruction set")]
+            // SAFETY: only `detected` makes this value, after the processor has said so.
+            Name::Avx2 => unsafe { norm::avx2(row, guard) },
+            #[cfg(target_arch = "x86_64")]
+            #[expect(unsafe_code, reason = "calls a function for a detected instruction set")]
+            // SAFETY: only `detected` makes this value, after the processor has said so.
+            Name::Avx512 => unsafe { norm::avx512(row, guard) },
         }
     }
 

@@ -28,7 +28,7 @@ mod base;
 mod block;
 mod columns;
 mod level;
-pub(crate) mod norm;
+mod norm;
 mod pooler;
 mod scalar;
 #[cfg(test)]

@@ -6,37 +6,77 @@
 //! running sums that are then added in pairs, the values left over last; longer rows as the sum of two
 //! halves, the first one rounded down to a multiple of [`LANES`].
 
+#![expect(
+    clippy::inline_always,
+    reason = "what is not inlined is compiled without the instructions of its caller"
+)]
+
 use embed_core::NormGuard;
 
 const LANES: usize = 8;
 const BLOCK: usize = 128;
 
-/// Scales `row` to Euclidean length 1. A zero row stays zero and a NaN stays NaN.
-pub(crate) fn normalize(row: &mut [f32], guard: NormGuard) {
-    let norm = pairwise_sum_of_squares(row).sqrt();
-    let divisor = match guard {
+/// Scales a row to length 1; compiled once for each instruction set, as the kernels are.
+macro_rules! normalize {
+    ($(#[$attribute:meta])* $name:ident) => {
+        /// Scales `row` to Euclidean length 1. A zero row stays zero and a NaN stays NaN.
+        $(#[$attribute])*
+        pub(super) fn $name(row: &mut [f32], guard: NormGuard) {
+            $(#[$attribute])*
+            fn sum_of_squares(values: &[f32]) -> f32 {
+                if values.len() > BLOCK {
+                    let half = values.len() / 2;
+                    let (left, right) = values.split_at(half - half % LANES);
+                    sum_of_squares(left) + sum_of_squares(right)
+                } else {
+                    sum_of_block(values)
+                }
+            }
+            divide(row, divisor(sum_of_squares(row).sqrt(), guard));
+        }
+    };
+}
+
+normalize!(base);
+#[cfg(target_arch = "x86_64")]
+normalize!(
+    #[target_feature(enable = "avx2")]
+    avx2
+);
+#[cfg(target_arch = "x86_64")]
+normalize!(
+    #[target_feature(enable = "avx512f,avx512vl")]
+    avx512
+);
+
+fn divisor(norm: f32, guard: NormGuard) -> f32 {
+    match guard {
         NormGuard::AddTiny => norm + 1e-32,
         // `max` would hide a NaN.
         NormGuard::ClampTiny if norm < 1e-12 => 1e-12,
         NormGuard::ClampTiny => norm,
-    };
+    }
+}
+
+#[inline(always)]
+fn divide(row: &mut [f32], divisor: f32) {
     for value in row {
         *value /= divisor;
     }
 }
 
-fn pairwise_sum_of_squares(values: &[f32]) -> f32 {
-    if values.len() < LANES {
-        return values.iter().fold(0.0, |sum, value| sum + value * value);
-    }
-    if values.len() > BLOCK {
-        let half = values.len() / 2;
-        let (left, right) = values.split_at(half - half % LANES);
-        return pairwise_sum_of_squares(left) + pairwise_sum_of_squares(right);
-    }
+/// The sum of the squares of at most [`BLOCK`] values.
+#[inline(always)]
+fn sum_of_block(values: &[f32]) -> f32 {
     let (groups, rest) = values.as_chunks::<LANES>();
-    let mut sums = groups[0].map(|value| value * value);
-    for group in &groups[1..] {
+    let Some((first, groups)) = groups.split_first() else {
+        return rest.iter().fold(0.0, |sum, value| sum + value * value);
+    };
+    let mut sums = *first;
+    for value in &mut sums {
+        *value *= *value;
+    }
+    for group in groups {
         for (sum, value) in sums.iter_mut().zip(group) {
             *sum += value * value;
         }
@@ -49,6 +89,19 @@ fn pairwise_sum_of_squares(values: &[f32]) -> f32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::kernels::Level;
+
+    /// Normalizes by every implementation of this machine, which must agree.
+    fn normalize(row: &mut [f32], guard: NormGuard) {
+        let before = row.to_vec();
+        base(row, guard);
+        for level in Level::available() {
+            let mut other = before.clone();
+            level.normalize(&mut other, guard);
+            let bits = |row: &[f32]| row.iter().map(|value| value.to_bits()).collect::<Vec<_>>();
+            assert_eq!(bits(&other), bits(row), "{level:?}");
+        }
+    }
 
     #[test]
     fn a_row_gets_length_one() {
@@ -114,7 +167,12 @@ mod tests {
             )]
             let values: Vec<f32> =
                 (0..n).map(|i| (f64::from(i % 7) + 0.1 * f64::from(i)) as f32).collect();
-            assert_eq!(pairwise_sum_of_squares(&values).to_bits(), bits, "{n} values");
+            // A row of length s divided by s: the sum shows in every bit of the result.
+            let mut row = values.clone();
+            normalize(&mut row, NormGuard::ClampTiny);
+            let divisor = divisor(f32::from_bits(bits).sqrt(), NormGuard::ClampTiny);
+            let expected: Vec<f32> = values.iter().map(|value| value / divisor).collect();
+            assert_eq!(row, expected, "{n} values");
         }
     }
 }
