@@ -14,7 +14,8 @@ use memmap2::Mmap;
 
 /// Read-only bytes, wherever they live.
 pub(crate) enum Bytes {
-    Mapped(Mmap),
+    /// A file, and the way to read parts of it without touching the map.
+    Mapped(Mmap, File),
     /// Linked into the program.
     #[cfg(feature = "default-model")]
     Static(&'static [u8]),
@@ -33,7 +34,21 @@ impl Bytes {
         // rewrites the file meanwhile cannot be enforced; it is the documented condition of loading
         // a model from disk (module docs above and `Bundle::open`).
         let map = unsafe { Mmap::map(&file)? };
-        Ok(Self::Mapped(map))
+        Ok(Self::Mapped(map, file))
+    }
+
+    /// Copies the bytes from `start` on, as many as `into` takes.
+    ///
+    /// A mapped file is read, not copied from the map: pages that are only passed through would count
+    /// as memory of the process as long as it lives.
+    pub(crate) fn copy_from(&self, start: usize, into: &mut [u8]) -> io::Result<()> {
+        #[cfg(unix)]
+        if let Self::Mapped(_, file) = self {
+            use std::os::unix::fs::FileExt as _;
+            return file.read_exact_at(into, start as u64);
+        }
+        into.copy_from_slice(&self[start..start + into.len()]);
+        Ok(())
     }
 }
 
@@ -42,7 +57,7 @@ impl Deref for Bytes {
 
     fn deref(&self) -> &[u8] {
         match self {
-            Self::Mapped(map) => map,
+            Self::Mapped(map, _) => map,
             #[cfg(feature = "default-model")]
             Self::Static(bytes) => bytes,
             Self::Owned(bytes) => bytes,
@@ -53,7 +68,7 @@ impl Deref for Bytes {
 impl fmt::Debug for Bytes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let kind = match self {
-            Self::Mapped(_) => "mapped",
+            Self::Mapped(..) => "mapped",
             #[cfg(feature = "default-model")]
             Self::Static(_) => "static",
             Self::Owned(_) => "owned",

@@ -45,6 +45,7 @@ mod forward;
 mod kernels;
 mod limits;
 mod model;
+mod pages;
 mod parallel;
 mod prefetch;
 #[cfg(feature = "tokenizers")]
