@@ -27,8 +27,9 @@
 //!
 //! # What makes it fast
 //!
-//! - Rows lie all over a table that is larger than the caches, so each token's part is asked for
-//!   [`AHEAD`] tokens before its turn.
+//! - Rows lie all over a table that is larger than the caches. The pooler asks for a row when its id
+//!   arrives, so that it comes while the rest of the text is tokenized; here each token's part is asked
+//!   for again, [`AHEAD`] tokens before its turn, into the nearest cache.
 //! - Row number and weight of each token are looked up once, not once for each block of columns.
 //!
 //! # What did not pay
@@ -38,8 +39,11 @@
 //!   slower, and differently with each change nearby. It remains the portable fallback.
 //! - `array::map` around the operations: its closures are not always inlined, and an operation that
 //!   is not inlined is a call. I8 rows took twice as long.
-//! - Fetching whole rows in the first block of columns, fetching a row when its id arrives, fetching
-//!   across the end of a block, other distances between 4 and 24 tokens: no difference beyond noise.
+//! - Fetching whole rows in the first block of columns, fetching across the end of a block, other
+//!   distances between 4 and 24 tokens: no difference beyond noise.
+//! - Reading rows that begin in the middle of a cache line from the beginning of the line on, and
+//!   throwing the lanes in front away: aligned loads, but one line more. Copying the table to aligned
+//!   pages at load (`weights.rs`) gained a fifth to a third instead.
 #![expect(
     clippy::inline_always,
     reason = "what is not inlined is compiled without the instructions of its caller"

@@ -57,8 +57,8 @@ impl Speller {
     }
 
     /// Bytes of the longest plain ASCII word that has a key and is not too long.
-    pub(super) fn longest_keyed(&self) -> u32 {
-        u32::try_from(KEY_BYTES.min(self.max_word_chars)).expect("at most 16")
+    pub(super) fn longest_keyed(&self) -> u8 {
+        u8::try_from(KEY_BYTES.min(self.max_word_chars)).expect("at most 16")
     }
 
     pub(super) fn max_word_chars(&self) -> usize {
@@ -133,6 +133,12 @@ pub(super) struct Memory {
 }
 
 impl Memory {
+    /// Asks for what is remembered of a word, unless it is known already.
+    #[inline]
+    pub(super) fn prefetch_unless(&self, known: bool, hash: Hash) {
+        self.memo.prefetch_unless(known, hash);
+    }
+
     pub(super) fn new() -> Self {
         Self { memo: Memo::new(), ids: Vec::new() }
     }

@@ -113,33 +113,34 @@ impl Hash {
 /// The words that are vocabulary entries.
 #[derive(Debug)]
 pub(super) struct Seeds {
-    /// A power of two of slots, at most half of them taken.
-    slots: Box<[Seed]>,
-    /// The number of slots is 2 to this power.
+    /// Half of the room is free at least, so that few lines overflow.
+    lines: Box<[SeedLine]>,
+    /// The number of lines is 2 to this power.
     bits: u32,
 }
 
+/// Two words with the same place: one line of the processor's cache.
 #[derive(Clone, Copy, Debug)]
-#[repr(align(32))]
-struct Seed {
-    key: Key,
-    id: u32,
+#[repr(align(64))]
+struct SeedLine {
+    keys: [Key; 2],
+    /// [`NO_ID`] where there is no word.
+    ids: [u32; 2],
 }
 
 impl Seeds {
-    /// Takes the entries that can be words.
+    /// Takes the entries that can be words; those that come first get the best places.
     pub(super) fn new<'a>(entries: impl Iterator<Item = (&'a [u8], u32)> + Clone) -> Self {
         let keyed = entries
             .filter(|(word, _)| can_be_a_word(word))
             .filter_map(|(word, id)| Key::of(word).map(|key| (key, id)));
-        let count = keyed.clone().count();
-        let capacity = (2 * count).next_power_of_two().max(2);
-        let empty = Seed { key: Key::EMPTY, id: 0 };
-        let mut seeds =
-            Self { slots: vec![empty; capacity].into(), bits: capacity.trailing_zeros() };
+        let count = keyed.clone().count().next_power_of_two().max(2);
+        let empty = SeedLine { keys: [Key::EMPTY; 2], ids: [NO_ID; 2] };
+        let mut seeds = Self { lines: vec![empty; count].into(), bits: count.trailing_zeros() };
         for (key, id) in keyed {
-            let place = seeds.place(key, key.hash());
-            seeds.slots[place] = Seed { key, id };
+            let (line, place) = seeds.place(key, key.hash());
+            seeds.lines[line].keys[place] = key;
+            seeds.lines[line].ids[place] = id;
         }
         seeds
     }
@@ -147,33 +148,39 @@ impl Seeds {
     /// The id of a word.
     #[inline]
     pub(super) fn get(&self, key: Key, hash: Hash) -> Option<u32> {
-        let slot = &self.slots[self.place(key, hash)];
-        (slot.key == key).then_some(slot.id)
+        let (line, place) = self.place(key, hash);
+        Some(self.lines[line].ids[place]).filter(|&id| id != NO_ID)
     }
 
-    /// Asks for the slot where the search for a word begins.
+    /// Asks for the line where the search for a word begins.
     #[inline]
     pub(super) fn prefetch(&self, hash: Hash) {
-        prefetch(&self.slots[hash.top(self.bits)]);
+        prefetch(&self.lines[hash.top(self.bits)]);
     }
 
-    /// The id of a word if it stands where the search begins.
+    /// The id of a word if it stands in its first line, [`NO_ID`] otherwise: a look without a branch.
     #[inline]
-    pub(super) fn glance(&self, key: Key, hash: Hash) -> Option<u32> {
-        let slot = &self.slots[hash.top(self.bits)];
-        (slot.key == key).then_some(slot.id)
+    pub(super) fn glance(&self, key: Key, hash: Hash) -> u32 {
+        let SeedLine { keys: [first, second], ids } = &self.lines[hash.top(self.bits)];
+        // All ones, as is `NO_ID`, if anything differs.
+        let unless_equal = |other: &Key| {
+            let differing = (other.low ^ key.low) | (other.high ^ key.high);
+            u32::from(differing != 0).wrapping_neg()
+        };
+        (ids[0] | unless_equal(first)) & (ids[1] | unless_equal(second))
     }
 
-    /// The slot that holds `key`, or the free one where it would go.
+    /// The place of `key`, or the free one where it would go.
     #[inline]
-    fn place(&self, key: Key, hash: Hash) -> usize {
-        let mut place = hash.top(self.bits);
+    fn place(&self, key: Key, hash: Hash) -> (usize, usize) {
+        let mut line = hash.top(self.bits);
         loop {
-            let found = self.slots[place].key;
-            if found == key || found == Key::EMPTY {
-                return place;
+            for (place, &found) in self.lines[line].keys.iter().enumerate() {
+                if found == key || found == Key::EMPTY {
+                    return (line, place);
+                }
             }
-            place = (place + 1) % self.slots.len();
+            line = (line + 1) % self.lines.len();
         }
     }
 }
@@ -221,6 +228,14 @@ impl Memo {
     pub(super) fn get(&self, key: Key, hash: Hash) -> Option<&[u32; MEMO_IDS]> {
         let Line([newer, older]) = &self.lines[hash.top(MEMO_BITS)];
         if newer.key == key { Some(&newer.ids) } else { (older.key == key).then_some(&older.ids) }
+    }
+
+    /// Asks for the line of a word, or, if it is known already, for one that is always near: there is
+    /// no branch that way.
+    #[inline]
+    pub(super) fn prefetch_unless(&self, known: bool, hash: Hash) {
+        let place = hash.top(MEMO_BITS) & usize::from(known).wrapping_sub(1);
+        prefetch(&self.lines[place]);
     }
 
     /// Remembers a word, if it does not have too many ids.
@@ -280,8 +295,8 @@ mod tests {
         let seen = words.iter().zip(0..).filter(|&(word, id)| {
             let key = Key::of(word.as_bytes()).expect("short");
             let found = seeds.glance(key, key.hash());
-            assert!(found.is_none_or(|found| found == id));
-            found.is_some()
+            assert!(found == id || found == NO_ID);
+            found == id
         });
         assert!(seen.count() > 3000, "most words are in their own slot");
     }
