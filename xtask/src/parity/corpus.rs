@@ -1,6 +1,6 @@
 //! Generated texts: the same for the same seed, and fond of edges.
 
-use super::random::Random;
+use crate::random::Random;
 
 const WORDS: &[&str] = &[
     "the",

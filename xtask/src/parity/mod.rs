@@ -11,7 +11,6 @@ mod forwards;
 mod fuzz;
 mod goldens;
 mod python;
-mod random;
 mod report;
 
 use std::num::NonZeroUsize;

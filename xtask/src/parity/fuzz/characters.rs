@@ -6,7 +6,7 @@ use unicode_categories::UnicodeCategories as _;
 use unicode_normalization_alignments::UnicodeNormalization as _;
 use unicode_normalization_alignments::char::canonical_combining_class;
 
-use crate::parity::random::Random;
+use crate::random::Random;
 
 /// General categories, put together where tokenizers treat them alike.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

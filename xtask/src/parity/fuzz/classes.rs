@@ -4,7 +4,7 @@
 //! classes, and a class that nothing makes any more is noticed.
 
 use super::characters::{Characters, Group, changes_case_oddly, decomposes, decomposition};
-use crate::parity::random::Random;
+use crate::random::Random;
 
 /// What texts are made of.
 pub(super) struct Material {

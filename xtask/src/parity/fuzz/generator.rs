@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::characters::Characters;
 use super::classes::{CLASSES, Class, Material};
-use crate::parity::random::Random;
+use crate::random::Random;
 
 /// Texts that are made together: a lot can be made without those before it.
 pub(super) const LOT: usize = 1024;
