@@ -6,6 +6,7 @@
 mod characters;
 mod classes;
 mod generator;
+mod scripts;
 
 use std::fs;
 use std::num::NonZero;
