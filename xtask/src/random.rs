@@ -31,6 +31,12 @@ impl Random {
         self.below(times) == 0
     }
 
+    /// A number from -1 up to 1.
+    pub(crate) fn unit(&mut self) -> f32 {
+        // 24 bits are what an `f32` holds exactly.
+        (self.next() >> 40) as f32 / (1 << 23) as f32 - 1.0
+    }
+
     pub(crate) fn pick<T: Copy>(&mut self, list: &[T]) -> T {
         list[self.below(list.len())]
     }
