@@ -6,6 +6,7 @@
 
 mod contenders;
 mod corpus;
+#[expect(clippy::disallowed_methods, reason = "measuring is what this program is for")]
 mod tasks;
 
 use std::num::NonZeroUsize;
