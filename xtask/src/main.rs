@@ -8,6 +8,7 @@
 mod bench;
 mod ci;
 mod parity;
+mod random;
 mod soak;
 mod tidy;
 

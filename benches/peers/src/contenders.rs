@@ -2,9 +2,10 @@
 //! runs; what it returns is dropped while it runs, as a caller would.
 
 use std::hint::black_box;
+use std::num::NonZeroUsize;
 use std::path::Path;
 
-use anyhow::{Result, anyhow, bail, ensure};
+use anyhow::{Result, anyhow, bail};
 use embed_core::{
     Embedder as _, EncodeOptions, Input, MaxLength, RowInfo, Tokens as _, UnknownTokens,
 };
@@ -54,13 +55,16 @@ struct Embed {
     ids: Vec<u32>,
 }
 
-pub fn embed(model: Option<&Path>, threads: usize, batch: usize) -> Result<Box<dyn Contender>> {
-    ensure!(threads == 1, "embed uses the caller's thread alone");
+pub fn embed(
+    model: Option<&Path>,
+    threads: NonZeroUsize,
+    batch: usize,
+) -> Result<Box<dyn Contender>> {
     let bundle = match model {
         None => Bundle::default_embedded(),
         Some(folder) => Bundle::open(folder)?,
     };
-    let model = StaticModel::from_bundle(bundle, ModelOptions::default())?;
+    let model = StaticModel::from_bundle(bundle, ModelOptions::default().with_threads(threads))?;
     let rows = vec![0.0; batch * model.dim()];
     Ok(Box::new(Embed {
         model,

@@ -6,6 +6,7 @@
 
 mod contenders;
 mod corpus;
+#[expect(clippy::disallowed_methods, reason = "measuring is what this program is for")]
 mod tasks;
 
 use std::num::NonZeroUsize;
@@ -74,18 +75,19 @@ enum Task {
     Query,
     /// From nothing to the first row
     Load,
+    /// Each text to a row, whole and alone
+    Unlimited,
     /// Long texts of an unkind form
     Adversarial,
 }
 
 impl ContenderName {
     fn load(self, args: &Args) -> Result<Box<dyn Contender>> {
-        let threads = args.threads.get();
         if let Self::Embed = self {
-            return contenders::embed(args.model.as_deref(), threads, args.batch.get());
+            return contenders::embed(args.model.as_deref(), args.threads, args.batch.get());
         }
         let model = args.model.as_deref().context("this contender needs --model")?;
-        contenders::limit_rayon(threads)?;
+        contenders::limit_rayon(args.threads.get())?;
         match self {
             Self::Embed => unreachable!("handled above"),
             Self::Model2vecRsFlat => contenders::model2vec_rs_flat(model, args.batch.get()),
@@ -110,6 +112,7 @@ fn main() -> Result<()> {
                 Task::Bulk => tasks::bulk(&mut *contender, &texts, &plan)?,
                 Task::Tokenize => tasks::tokenize(&mut *contender, &texts, &plan)?,
                 Task::Query => tasks::query(&mut *contender, &texts, &plan)?,
+                Task::Unlimited => tasks::unlimited(&mut *contender, &texts, &plan)?,
                 Task::Adversarial => tasks::adversarial(&mut *contender, &texts, &plan)?,
                 Task::Load => unreachable!("handled above"),
             }

@@ -130,6 +130,15 @@ fn resident_bytes() -> Result<u64> {
     Ok(kibibytes * 1024)
 }
 
+/// Each text to a row, nothing cut.
+pub fn unlimited(contender: &mut dyn Contender, texts: &[String], plan: &Plan) -> Result<Value> {
+    let (first, warm) =
+        plan.passes(|| texts.iter().try_for_each(|text| contender.embed_unlimited(text)))?;
+    Ok(
+        json!({ "bytes": bytes(texts), "texts": texts.len(), "first_seconds": first, "seconds": warm }),
+    )
+}
+
 /// Each unkind text, whole, in one piece: the best pass counts, since what disturbs a pass is not its
 /// text.
 pub fn adversarial(contender: &mut dyn Contender, texts: &[String], plan: &Plan) -> Result<Value> {

@@ -94,6 +94,14 @@ fn parse_max_length(text: &str) -> Result<MaxLength, String> {
     Ok(MaxLength::Tokens(limit))
 }
 
+/// More threads than any machine of today has processors would only be a slip of the finger.
+const MOST_THREADS: usize = 1024;
+
+fn parse_threads(text: &str) -> Result<NonZeroUsize, String> {
+    let threads = text.parse().ok().filter(|threads: &NonZeroUsize| threads.get() <= MOST_THREADS);
+    threads.ok_or_else(|| format!("expected a number of threads from 1 to {MOST_THREADS}"))
+}
+
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Embed texts: one JSON line for each
@@ -147,6 +155,9 @@ pub(crate) struct BenchArgs {
     /// Passes over the corpus, and loads of the model, after the first one
     #[arg(long, value_name = "N", default_value = "5")]
     pub(crate) rounds: NonZeroUsize,
+    /// Threads that embed the lines together; tokenizing and queries are measured on one
+    #[arg(long, value_name = "N", default_value = "1", value_parser = parse_threads)]
+    pub(crate) threads: NonZeroUsize,
     /// Print one JSON object in place of a table
     #[arg(long)]
     pub(crate) json: bool,
@@ -169,6 +180,9 @@ pub(crate) struct FilesArgs {
     /// Of a text larger than this, embed only the beginning
     #[arg(long, value_name = "BYTES", default_value = "1048576")]
     pub(crate) max_text_bytes: NonZeroUsize,
+    /// Threads that embed; the output is the same for any number [default: one for each processor]
+    #[arg(long, value_name = "N", value_parser = parse_threads)]
+    pub(crate) threads: Option<NonZeroUsize>,
     /// Take hidden files too
     #[arg(long)]
     pub(crate) hidden: bool,
@@ -217,5 +231,13 @@ mod tests {
             (Normalize::Yes, EncodeOptions::osaurus().norm_guard)
         );
         assert_eq!(options(&["--max-length=none", "--no-normalize"]).normalize, Normalize::No);
+    }
+
+    #[test]
+    fn threads_are_a_number_that_a_machine_can_have() {
+        assert_eq!(parse_threads("1024").map(NonZeroUsize::get), Ok(1024));
+        for wrong in ["0", "1025", "-1", "two", ""] {
+            assert!(parse_threads(wrong).is_err(), "{wrong:?}");
+        }
     }
 }

@@ -32,7 +32,8 @@ pub(super) fn count(peers: &Peers, inputs: &Inputs, report: &mut Report) -> Resu
             contenders.extend([("embed", "tokenize"), ("tokie", "tokenize")]);
         }
         for (contender, task) in contenders {
-            let call = Call { contender, task, model: Some(model), corpus: Some(corpus) };
+            let call =
+                Call { contender, task, model: Some(model), corpus: Some(corpus), threads: 1 };
             eprintln!("callgrind: {}", call.name());
             let (fewer, bytes) = collected(peers, &call, 1)?;
             let (more, _) = collected(peers, &call, 2)?;

@@ -6,6 +6,9 @@ use std::num::NonZeroUsize;
 use anyhow::{Context as _, Result, ensure};
 use serde_json::Value;
 
+use crate::ci::target_folder;
+
+use super::chains::Chains;
 use super::inputs::{Corpus, Inputs, Kind, Model};
 use super::peers::{Call, Peers};
 use super::report::{Report, Row, Target};
@@ -165,7 +168,7 @@ impl<'a> Measurements<'a> {
         model: Option<&Model>,
         corpus: Option<&Corpus>,
     ) -> Result<Vec<Vec<Value>>> {
-        let call = |contender: &&'static str| Call { contender, task, model, corpus };
+        let call = |contender: &&'static str| Call { contender, task, model, corpus, threads: 1 };
         let calls: Vec<Call<'_>> = contenders.iter().map(call).collect();
         self.peers.turns(&calls, self.rounds)
     }
@@ -237,8 +240,14 @@ impl<'a> Measurements<'a> {
         for (model, given) in [(&built_in, None)].into_iter().chain(others) {
             let incumbent = INCUMBENTS[1];
             let calls = [
-                Call { contender: "embed", task: "load", model: given, corpus: None },
-                Call { contender: incumbent, task: "load", model: Some(model), corpus: None },
+                Call { contender: "embed", task: "load", model: given, corpus: None, threads: 1 },
+                Call {
+                    contender: incumbent,
+                    task: "load",
+                    model: Some(model),
+                    corpus: None,
+                    threads: 1,
+                },
             ];
             let results = self.peers.turns(&calls, self.rounds)?;
             let name = match given {
@@ -290,7 +299,7 @@ impl<'a> Measurements<'a> {
         Ok(())
     }
 
-    /// Row 5: what the machine itself gives two processes that share nothing.
+    /// Row 5: what two threads give, and what the machine itself gives two processes that share nothing.
     pub(super) fn at_once(&mut self) -> Result<()> {
         let (Some(model), Some(corpus)) = (self.inputs.model(Kind::F32), self.inputs.english())
         else {
@@ -302,23 +311,41 @@ impl<'a> Measurements<'a> {
             return Ok(());
         };
         for contender in ["embed", INCUMBENTS[1]] {
-            let call = Call { contender, task: "bulk", model: Some(model), corpus: Some(corpus) };
-            let (mut alone, mut together) = (Vec::new(), Vec::new());
+            let call = Call {
+                contender,
+                task: "bulk",
+                model: Some(model),
+                corpus: Some(corpus),
+                threads: 1,
+            };
+            let threaded = (contender == "embed").then(|| Call { threads: 2, ..call.clone() });
+            let (mut alone, mut together, mut threads) = (Vec::new(), Vec::new(), Vec::new());
             for round in 1..=self.rounds {
                 eprintln!("{round}/{}: one and two at once: {}", self.rounds, call.name());
-                for (number, rates) in [(1, &mut alone), (2, &mut together)] {
-                    let results = self.peers.at_once(&call, number)?;
-                    let rate = |result: &Value| {
-                        let rates = Rates::new(contender, std::slice::from_ref(result))?;
-                        Ok(rates.megabytes.median())
-                    };
-                    rates.push(results.iter().map(rate).sum::<Result<f64>>()?);
+                alone.push(self.rate_at_once(&call, 1)?);
+                together.push(self.rate_at_once(&call, 2)?);
+                if let Some(call) = &threaded {
+                    threads.push(self.rate_at_once(call, 1)?);
                 }
             }
             let (alone, together) = (Spread::new(alone), Spread::new(together));
             let figure = together.over(&alone);
+            let name = format!("{}, {}", model.name, corpus.name);
             let cell = format!("one {alone:.1} MB/s, two {together:.1} MB/s");
-            let what = format!("two processes at once over one, {}, {}", model.name, corpus.name);
+            if threaded.is_some() {
+                let threads = Spread::new(threads);
+                self.report.row(Row {
+                    number: 5,
+                    what: format!(
+                        "two threads over one, as a share of two processes over one, {name}"
+                    ),
+                    ours: format!("two threads {threads:.1} MB/s; processes: {cell}"),
+                    theirs: String::new(),
+                    figure: threads.over(&alone).over(&figure),
+                    target: Target::TimesAtLeast { floor: 0.85, stretch: 0.95 },
+                });
+            }
+            let what = format!("two processes at once over one, {name}");
             let (ours, theirs) = match contender {
                 "embed" => (cell, String::new()),
                 other => (String::new(), format!("{other}: {cell}")),
@@ -326,6 +353,16 @@ impl<'a> Measurements<'a> {
             self.report.row(Row { number: 5, what, ours, theirs, figure, target: Target::None });
         }
         Ok(())
+    }
+
+    /// Megabytes a second of all processes of a call that run at the same time.
+    fn rate_at_once(&self, call: &Call<'_>, processes: usize) -> Result<f64> {
+        let results = self.peers.at_once(call, processes)?;
+        let rate = |result: &Value| {
+            let rates = Rates::new(call.contender, std::slice::from_ref(result))?;
+            Ok(rates.megabytes.median())
+        };
+        results.iter().map(rate).sum()
     }
 
     /// Texts whose cost might grow faster than they do, relative to prose of the same size.
@@ -357,9 +394,35 @@ impl<'a> Measurements<'a> {
                     writeln!(table, "| {} | {name} | {time} | {times} | {verdict} |", model.name);
             }
         }
+        let chains = Chains::write(&target_folder().join("bench").join("chains"))?;
+        let call = |model, corpus| Call {
+            contender: "embed",
+            task: "unlimited",
+            model,
+            corpus: Some(corpus),
+            threads: 1,
+        };
+        let calls = [call(None, corpus), call(Some(&chains.model), &chains.corpus)];
+        let results = self.peers.turns(&calls, self.rounds)?;
+        let a_byte = |results: &[Value]| {
+            let rates = Rates::new("embed", results)?;
+            Ok::<_, anyhow::Error>(rates.megabytes.map(|rate| 1e3 / rate))
+        };
+        let (prose, time) = (a_byte(&results[0])?, a_byte(&results[1])?);
+        let _ = writeln!(table, "{}", chains_line(&prose, &time));
         self.report.section(table);
         Ok(())
     }
+}
+
+/// A vocabulary of chains beside the texts of the corpus and the built-in model.
+fn chains_line(prose: &Spread, time: &Spread) -> String {
+    let times = time.over(prose);
+    let verdict = if times.median() <= STEEPEST { "linear" } else { "**a cliff**" };
+    format!(
+        "| a vocabulary of chains of one letter | words that follow a chain and break off; prose is that of \
+         the built-in model, {prose} | {time} | {times} | {verdict} |"
+    )
 }
 
 fn milliseconds(floor: f64, stretch: f64) -> Target {

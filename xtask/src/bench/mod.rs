@@ -5,6 +5,8 @@
 //! one after the other meet the same weather, and a ratio is taken within a turn, never between turns.
 //! The table goes to standard output and, with how it was made, into a document.
 
+mod bpe;
+mod chains;
 mod inputs;
 mod instructions;
 mod machine;
@@ -12,6 +14,7 @@ mod measurements;
 mod peers;
 mod report;
 mod spread;
+mod write;
 
 use std::fs;
 use std::num::NonZeroUsize;
@@ -19,7 +22,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context as _, Result};
 
-use crate::ci::workspace_folder;
+use crate::ci::{target_folder, workspace_folder};
 
 use inputs::{Corpus, Inputs, Model};
 use measurements::Measurements;
@@ -44,6 +47,10 @@ pub(crate) struct Args {
     /// Only these rows of the table of targets
     #[arg(long, value_name = "NUMBER", num_args = 1.., value_parser = clap::value_parser!(u8).range(1..=7))]
     only: Vec<u8>,
+    /// Train a byte-level BPE of 30,000 pieces on the first corpus, give it a table of random numbers, and
+    /// measure with it too
+    #[arg(long)]
+    train_bpe: bool,
     /// Leave the unkind texts out
     #[arg(long)]
     no_adversarial: bool,
@@ -63,10 +70,13 @@ impl Args {
         words.push("--corpus".to_owned());
         words.extend(inputs.corpora.iter().map(|corpus| corpus.name.clone()));
         words.push("--model".to_owned());
-        words.extend(inputs.models.iter().map(|model| model.name.clone()));
+        words.extend(inputs.models.iter().take(self.model.len()).map(|model| model.name.clone()));
         if !self.only.is_empty() {
             words.push("--only".to_owned());
             words.extend(self.only.iter().map(u8::to_string));
+        }
+        if self.train_bpe {
+            words.push("--train-bpe".to_owned());
         }
         if self.no_adversarial {
             words.push("--no-adversarial".to_owned());
@@ -80,10 +90,14 @@ impl Args {
 
 /// Measures and reports. A missed target is no failure of the task: the document says so.
 pub(crate) fn run(args: &Args) -> Result<bool> {
-    let inputs = Inputs {
+    let mut inputs = Inputs {
         models: args.model.iter().map(|folder| Model::read(folder)).collect::<Result<_>>()?,
         corpora: args.corpus.iter().map(|path| Corpus::read(path)).collect::<Result<_>>()?,
     };
+    if args.train_bpe {
+        let corpus = inputs.corpora.first().context("there is at least one corpus")?;
+        inputs.models.push(bpe::train(corpus, &target_folder().join("bench"))?);
+    }
     let peers = Peers::build()?;
     let mut report = Report::new(args.command(&inputs), args.rounds);
     let mut measurements = Measurements::new(&peers, &inputs, args.rounds, &mut report);

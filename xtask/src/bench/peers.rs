@@ -28,6 +28,8 @@ pub(super) struct Call<'a> {
     /// `None` is the built-in model.
     pub(super) model: Option<&'a Model>,
     pub(super) corpus: Option<&'a Corpus>,
+    /// That the contender may use.
+    pub(super) threads: usize,
 }
 
 impl Peers {
@@ -62,6 +64,7 @@ impl Peers {
         if let Some(corpus) = call.corpus {
             command.arg("--corpus").arg(&corpus.path);
         }
+        command.args(["--threads", &call.threads.to_string()]);
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
         command
     }
@@ -112,7 +115,11 @@ impl Call<'_> {
     pub(super) fn name(&self) -> String {
         let model = self.model.map_or("the built-in model", |model| model.name.as_str());
         let corpus = self.corpus.map_or("", |corpus| corpus.name.as_str());
-        format!("{} {} {model} {corpus}", self.contender, self.task).trim_end().to_owned()
+        let name = format!("{} {} {model} {corpus}", self.contender, self.task);
+        match self.threads {
+            1 => name.trim_end().to_owned(),
+            threads => format!("{}, {threads} threads", name.trim_end()),
+        }
     }
 }
 

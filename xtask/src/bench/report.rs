@@ -106,10 +106,10 @@ const READING: &str = "\
 - A process passes over its corpus once, and this first pass is told apart; then up to five times more, of which it
   gives the median. MB are 10^6 bytes of text without line ends. Texts are cut as each library cuts them by
   default, at 512 tokens in both.
-- `embed` and `model2vec-rs` use one thread. Of the two ways to call `model2vec-rs`, `encode_flat` with 1,024 texts a
-  call and a loop of `encode_single`, the faster one counts. `embed` gets 1,024 texts a call and writes into a buffer
-  that is used again; `model2vec-rs` has no such call. It runs with the regular expressions that it has by default
-  (oniguruma).
+- `embed` and `model2vec-rs` use one thread, unless a row says two. Of the two ways to call `model2vec-rs`,
+  `encode_flat` with 1,024 texts a call and a loop of `encode_single`, the faster one counts. `embed` gets 1,024
+  texts a call and writes into a buffer that is used again; `model2vec-rs` has no such call. It runs with the
+  regular expressions that it has by default (oniguruma).
 - Tokenizing alone is without limit and without special tokens; all contenders must give the same number of ids.
 - A query is one call with one text, the clock is read around each (which costs about 20 ns and is not taken off), and
   1,000 queries of 5 to 20 words, cut from all over the corpus, take turns.

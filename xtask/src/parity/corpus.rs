@@ -1,26 +1,6 @@
 //! Generated texts: the same for the same seed, and fond of edges.
 
-/// A small deterministic generator (SplitMix64, Steele et al. 2014).
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        z ^ (z >> 31)
-    }
-
-    /// A number from 0 up to but not including `end`.
-    fn below(&mut self, end: usize) -> usize {
-        usize::try_from(self.next() % end as u64).expect("below a usize")
-    }
-
-    fn pick<'a>(&mut self, list: &[&'a str]) -> &'a str {
-        list[self.below(list.len())]
-    }
-}
+use crate::random::Random;
 
 const WORDS: &[&str] = &[
     "the",
@@ -89,7 +69,7 @@ const GLUE: &[&str] = &[
 
 /// `count` texts: first the fixed edges, then random mixtures.
 pub(super) fn generate(count: usize, seed: u64) -> Vec<String> {
-    let mut random = Random(seed);
+    let mut random = Random::new(seed);
     let mut texts: Vec<String> = edges();
     while texts.len() < count {
         let text = match random.below(10) {

@@ -3,16 +3,20 @@
 //! Compared with the batched forward are the sequential reference (bit for bit), the padded Candle
 //! forward (within rounding), stored vectors and ids of Python model2vec (`--goldens`), and vectors
 //! made by Python model2vec on the spot (`--python`).
+//!
+//! With `--fuzz` it compares token ids alone, with those of the `tokenizers` crate, on many more texts.
 
 mod corpus;
 mod forwards;
+mod fuzz;
 mod goldens;
 mod python;
 mod report;
 
-use std::path::PathBuf;
+use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, ensure};
 use embed_model2vec::StaticModel;
 
 use report::Report;
@@ -20,9 +24,9 @@ use report::Report;
 /// What to compare.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Folder of a model; the embedded default model if absent
+    /// Folder of a model; the embedded default model if absent. Several are compared one after the other
     #[arg(long, value_name = "DIR")]
-    model: Option<PathBuf>,
+    model: Vec<PathBuf>,
     /// Folder with `vectors.safetensors` and `tokens.jsonl` of this model, and `texts.jsonl` above it;
     /// the same with `_limits` is used if it is there
     #[arg(long, value_name = "DIR")]
@@ -36,13 +40,35 @@ pub(crate) struct Args {
     /// Seed of the generated texts
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
+    /// In place of everything else, compare the token ids of N texts with those of the tokenizers crate;
+    /// every kind of edge must occur in 1 % of the texts
+    #[arg(long, value_name = "N", conflicts_with_all = ["goldens", "python", "texts"])]
+    fuzz: Option<NonZeroUsize>,
 }
 
 pub(crate) fn run(args: &Args) -> Result<bool> {
-    let model = match &args.model {
+    ensure!(
+        args.model.len() < 2 || args.goldens.is_none(),
+        "goldens are those of one model: give --model once"
+    );
+    if args.model.is_empty() {
+        return run_model(None, args);
+    }
+    let mut passed = true;
+    for folder in &args.model {
+        passed &= run_model(Some(folder), args)?;
+    }
+    Ok(passed)
+}
+
+fn run_model(folder: Option<&Path>, args: &Args) -> Result<bool> {
+    let model = match folder {
         Some(folder) => StaticModel::open(folder)?,
         None => StaticModel::default_embedded(),
     };
+    if let Some(count) = args.fuzz {
+        return fuzz::run(&model, folder, count, args.seed);
+    }
     let mut report = Report::new(&model);
 
     let generated = corpus::generate(args.texts, args.seed);
@@ -52,7 +78,7 @@ pub(crate) fn run(args: &Args) -> Result<bool> {
             .with_context(|| format!("comparing with the goldens in {}", folder.display()))?;
     }
     if args.python {
-        let folder = python::make_goldens(args.model.as_deref(), &generated)
+        let folder = python::make_goldens(folder, &generated)
             .context("making vectors with Python model2vec")?;
         goldens::compare_folder(&model, &folder, "python", &mut report)?;
     }

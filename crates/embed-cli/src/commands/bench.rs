@@ -7,7 +7,7 @@
 //! | figure | is |
 //! | --- | --- |
 //! | tokenize | every line to ids, into one vector that is used again |
-//! | embed | every line to a row, [`BATCH_TEXTS`] lines a call, into one buffer that is used again |
+//! | embed | every line to a row, [`BATCH_TEXTS`] lines a call, into one buffer, on the threads asked for |
 //! | query | one line a call: 1,000 queries of 5 to 20 words in a row, cut from all over the corpus |
 //! | load | the model from its files, which are in the system's cache by then |
 //! | resident | memory in RAM after the first load, before the corpus is read |
@@ -45,7 +45,8 @@ pub(crate) fn run(args: &BenchArgs, global: &GlobalArgs, console: Console) -> Re
         .context("nothing to measure with: give a file of texts, one a line, with --corpus FILE")?;
     Corpus::check(path)?;
     let options = global.encode_options();
-    let load = || model::open_with(None, ModelOptions::default(), global, console);
+    let model_options = ModelOptions::default().with_threads(args.threads);
+    let load = || model::open_with(None, model_options.clone(), global, console);
 
     let first = load()?;
     let resident_bytes_after_load = measure::resident_bytes();
@@ -75,6 +76,7 @@ pub(crate) fn run(args: &BenchArgs, global: &GlobalArgs, console: Console) -> Re
         dimensions: first.output_dim(&options)?,
         tokenizer: description.tokenizer,
         device: "cpu",
+        threads: args.threads.get(),
         cores: thread::available_parallelism().map_or(1, NonZero::get),
         corpus: CorpusFacts::new(path, &lines, tokens),
         batch_texts: BATCH_TEXTS,

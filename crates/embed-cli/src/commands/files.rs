@@ -2,7 +2,9 @@
 
 use std::ffi::OsStr;
 use std::fs;
+use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail, ensure};
@@ -32,7 +34,11 @@ pub(crate) fn run(args: &FilesArgs, global: &GlobalArgs, console: Console) -> Re
     let outputs = Outputs::of(args)?;
     let options = global.encode_options();
 
-    let model_options = ModelOptions::default().with_max_text_bytes(args.max_text_bytes.get());
+    let processors = || thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
+    let threads = args.threads.unwrap_or_else(processors);
+    let model_options = ModelOptions::default()
+        .with_max_text_bytes(args.max_text_bytes.get())
+        .with_threads(threads);
     let model = model::open_with(None, model_options, global, console)?;
 
     let walk_options = walk::WalkOptions {

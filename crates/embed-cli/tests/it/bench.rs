@@ -42,6 +42,7 @@ fn json_is_one_object_with_every_figure() -> io::Result<()> {
     assert_eq!(report["corpus"], corpus);
     assert_eq!((&report["device"], &report["dimensions"]), (&"cpu".into(), &256.into()));
     assert_eq!((&report["rounds"], &report["batch_texts"]), (&2.into(), &1024.into()));
+    assert_eq!(report["threads"], 1);
     assert!(report["tokenizer"].as_str().is_some_and(|name| name.starts_with("WordPiece")));
     assert!(number(report, "cores") >= 1.0);
     for task in ["tokenize", "embed"] {
@@ -70,7 +71,7 @@ fn people_get_a_table() -> io::Result<()> {
     for start in [
         "model: default-en-256, 256 dimensions",
         "tokenizer: WordPiece",
-        "device: cpu, one thread of ",
+        "device: cpu, one thread; ",
         "corpus: corpus.txt, 4 lines, 120 bytes, 24 tokens; 25.0 % of lines are not ASCII",
         "a line: 9 bytes in the median, 99 in the 99th percentile",
         "",
@@ -88,6 +89,17 @@ fn people_get_a_table() -> io::Result<()> {
         assert!(line.starts_with(start) && line.is_empty() == start.is_empty(), "{line:?}");
     }
     assert_eq!(lines.next(), None);
+    Ok(())
+}
+
+#[test]
+fn the_number_of_threads_is_told() -> io::Result<()> {
+    let folder = folder()?;
+    let arguments = ["bench", "--corpus", "corpus.txt", "--rounds", "1", "--threads", "2"];
+    let table = run(folder.path(), &arguments).stdout;
+    assert!(table.lines().any(|line| line.starts_with("device: cpu, 2 threads; ")), "{table}");
+    let json = run(folder.path(), &[&arguments[..], &["--json"]].concat());
+    assert_eq!(json.rows()[0]["threads"], 2);
     Ok(())
 }
 

@@ -66,6 +66,29 @@ fn lines_keep_their_place_also_when_blank() -> io::Result<()> {
 }
 
 #[test]
+fn the_number_of_threads_cannot_be_seen() -> io::Result<()> {
+    let tree = tree()?;
+    // Several times the text for which a second thread is woken up.
+    let line =
+        |number: usize| format!("{} naïve words of line {number}\n", "some ".repeat(number % 90));
+    let text: String = (0..2000).map(line).collect();
+    assert!(text.len() > 400_000);
+    fs::write(tree.path().join("docs/long.txt"), text)?;
+    let run = |arguments: &[&str]| {
+        let fixed = ["files", "docs", "--chunk", "line", "-q"];
+        let run = run(tree.path(), &[&fixed[..], arguments].concat());
+        assert_eq!((run.code, run.stderr.as_str()), (Some(0), ""));
+        run.stdout
+    };
+    let one = run(&["--threads", "1"]);
+    assert_eq!(one.lines().count(), 2006);
+    for arguments in [&["--threads", "2"][..], &["--threads", "7"], &[]] {
+        assert!(run(arguments) == one, "{arguments:?}");
+    }
+    Ok(())
+}
+
+#[test]
 fn standard_input_is_a_file_called_dash() -> io::Result<()> {
     let tree = tree()?;
     let run =

@@ -21,6 +21,8 @@ pub(super) struct Report {
     /// Kind of the tokenizer and what runs it.
     pub(super) tokenizer: &'static str,
     pub(super) device: &'static str,
+    /// That embed the lines together.
+    pub(super) threads: usize,
     pub(super) cores: usize,
     pub(super) corpus: CorpusFacts,
     pub(super) batch_texts: usize,
@@ -120,7 +122,11 @@ impl fmt::Display for Report {
         let corpus = &self.corpus;
         writeln!(f, "model: {}, {} dimensions", self.model, self.dimensions)?;
         writeln!(f, "tokenizer: {}", self.tokenizer)?;
-        writeln!(f, "device: {}, one thread of {}", self.device, count(self.cores as u64, "core"))?;
+        let threads = match self.threads {
+            1 => "one thread".to_owned(),
+            more => format!("{more} threads"),
+        };
+        writeln!(f, "device: {}, {threads}; {}", self.device, count(self.cores as u64, "core"))?;
         writeln!(
             f,
             "corpus: {}, {}, {}, {}; {:.1} % of lines are not ASCII",
