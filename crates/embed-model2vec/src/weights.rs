@@ -242,22 +242,40 @@ impl<'a> Reader<'a> {
         const TYPES: &str = "I8, I16, I32, I64, U8, U16, U32, U64";
         let Ok(tensor) = self.tensors.tensor(NAME) else { return Ok(None) };
         self.check_vector(NAME, &tensor, vocabulary)?;
-        let entries: Vec<i128> = match tensor.dtype() {
-            Dtype::I8 => convert(&tensor, |bytes| i8::from_le_bytes(bytes).into()),
-            Dtype::I16 => convert(&tensor, |bytes| i16::from_le_bytes(bytes).into()),
-            Dtype::I32 => convert(&tensor, |bytes| i32::from_le_bytes(bytes).into()),
-            Dtype::I64 => convert(&tensor, |bytes| i64::from_le_bytes(bytes).into()),
-            Dtype::U8 => convert(&tensor, |bytes| u8::from_le_bytes(bytes).into()),
-            Dtype::U16 => convert(&tensor, |bytes| u16::from_le_bytes(bytes).into()),
-            Dtype::U32 => convert(&tensor, |bytes| u32::from_le_bytes(bytes).into()),
-            Dtype::U64 => convert(&tensor, |bytes| u64::from_le_bytes(bytes).into()),
+        let rows = match tensor.dtype() {
+            Dtype::I8 => self.rows_of(&tensor, rows, i8::from_le_bytes),
+            Dtype::I16 => self.rows_of(&tensor, rows, i16::from_le_bytes),
+            Dtype::I32 => self.rows_of(&tensor, rows, i32::from_le_bytes),
+            Dtype::I64 => self.rows_of(&tensor, rows, i64::from_le_bytes),
+            Dtype::U8 => self.rows_of(&tensor, rows, u8::from_le_bytes),
+            Dtype::U16 => self.rows_of(&tensor, rows, u16::from_le_bytes),
+            Dtype::U32 => self.rows_of(&tensor, rows, u32::from_le_bytes),
+            Dtype::U64 => self.rows_of(&tensor, rows, u64::from_le_bytes),
             _ => return Err(self.type_error(NAME, TYPES, &tensor)),
         };
-        let row = |(index, &found): (usize, &i128)| match u32::try_from(found) {
-            Ok(row) if (row as usize) < rows => Ok(row),
-            _ => Err(LoadError::MappingEntry { path: self.file.path.clone(), index, rows, found }),
-        };
-        entries.iter().enumerate().map(row).collect::<Result<_, _>>().map(Some)
+        rows.map(Some)
+    }
+
+    /// The entries of a mapping, each of them below `rows`.
+    fn rows_of<T: Copy + TryInto<u32> + Into<i128>, const N: usize>(
+        &self,
+        tensor: &TensorView<'_>,
+        rows: usize,
+        read: fn([u8; N]) -> T,
+    ) -> Result<Vec<u32>, LoadError> {
+        let (entries, _) = tensor.data().as_chunks::<N>();
+        let mut found_rows = Vec::with_capacity(entries.len());
+        for (index, &entry) in entries.iter().enumerate() {
+            let found = read(entry);
+            match found.try_into() {
+                Ok(row) if (row as usize) < rows => found_rows.push(row),
+                _ => {
+                    let (path, found) = (self.file.path.clone(), found.into());
+                    return Err(LoadError::MappingEntry { path, index, rows, found });
+                }
+            }
+        }
+        Ok(found_rows)
     }
 
     fn token_weights(&self, vocabulary: usize) -> Result<TokenWeights, LoadError> {

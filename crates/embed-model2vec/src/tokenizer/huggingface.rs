@@ -7,7 +7,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use embed_core::Error;
 use tokenizers::models::ModelWrapper;
 
-use super::{IdSink, Vocabulary, median, missing_unknown};
+use super::{IdSink, Lengths, Vocabulary, missing_unknown};
 use crate::bundle::BundleFile;
 use crate::error::LoadError;
 
@@ -41,8 +41,11 @@ impl HuggingFace {
         tokenizer.with_truncation(None)?;
         tokenizer.with_post_processor(None::<tokenizers::PostProcessorWrapper>);
 
-        let mut lengths: Vec<usize> = entries.keys().map(|entry| entry.chars().count()).collect();
-        let median_chars = median(&mut lengths);
+        let mut lengths = Lengths::default();
+        for entry in entries.keys() {
+            lengths.add(entry);
+        }
+        let median_chars = lengths.median();
         let facts = Vocabulary { size, unk_id, median_chars, file_max_length };
         Ok((Self { tokenizer, placeholder }, facts))
     }

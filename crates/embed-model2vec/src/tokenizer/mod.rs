@@ -91,17 +91,15 @@ impl Vocabulary {
         unk_id: Option<u32>,
     ) -> Self {
         let mut largest = None;
-        let mut lengths: Vec<usize> = entries
-            .chain(added.iter().filter(|(content, _)| !is_entry(content)))
-            .map(|(token, id)| {
-                largest = largest.max(Some(id));
-                token.chars().count()
-            })
-            .collect();
+        let mut lengths = Lengths::default();
+        for (token, id) in entries.chain(added.iter().filter(|(content, _)| !is_entry(content))) {
+            largest = largest.max(Some(id));
+            lengths.add(token);
+        }
         Self {
             size: largest.map_or(0, |largest| largest as usize + 1),
             unk_id,
-            median_chars: median(&mut lengths),
+            median_chars: lengths.median(),
             file_max_length: definition.max_length(),
         }
     }
@@ -214,18 +212,53 @@ impl Session<'_> {
     }
 }
 
-/// The median of entry lengths as `int(numpy.median(lengths))` gives it.
-fn median(lengths: &mut [usize]) -> usize {
-    let middle = lengths.len() / 2;
-    if lengths.is_empty() {
-        return 0;
+/// How many entries have which length in code points.
+#[derive(Debug, Default)]
+struct Lengths {
+    counts: Vec<usize>,
+    entries: usize,
+}
+
+impl Lengths {
+    fn add(&mut self, entry: &str) {
+        let length = code_points(entry.as_bytes());
+        if length >= self.counts.len() {
+            self.counts.resize(length + 1, 0);
+        }
+        self.counts[length] += 1;
+        self.entries += 1;
     }
-    let is_even = lengths.len().is_multiple_of(2);
-    let (below, &mut upper, _) = lengths.select_nth_unstable(middle);
-    match below.iter().max() {
-        Some(&lower) if is_even => usize::midpoint(lower, upper),
-        _ => upper,
+
+    /// The median as `int(numpy.median(lengths))` gives it: of an even number of entries the mean of
+    /// the two in the middle, rounded down.
+    fn median(&self) -> usize {
+        let Some(last) = self.entries.checked_sub(1) else { return 0 };
+        usize::midpoint(self.at(last / 2), self.at(self.entries / 2))
     }
+
+    /// The length of the entry at a place in the order of lengths.
+    fn at(&self, place: usize) -> usize {
+        let mut entries = 0;
+        let reaches = |&count: &usize| {
+            entries += count;
+            entries > place
+        };
+        self.counts.iter().position(reaches).unwrap_or(0)
+    }
+}
+
+/// The number of code points in a text: its bytes that do not continue one, eight at a time.
+fn code_points(text: &[u8]) -> usize {
+    let (eights, rest) = text.as_chunks::<8>();
+    let continuing: u32 = eights
+        .iter()
+        .map(|eight| {
+            let bits = u64::from_le_bytes(*eight);
+            (bits & !bits << 1 & 0x8080_8080_8080_8080).count_ones()
+        })
+        .sum();
+    let continuing = continuing as usize + rest.iter().filter(|&&byte| byte >> 6 == 0b10).count();
+    text.len() - continuing
 }
 
 #[cfg(test)]
@@ -234,9 +267,25 @@ mod tests {
 
     #[test]
     fn an_even_count_averages_the_two_middle_values() {
-        assert_eq!(median(&mut [9, 1, 4]), 4);
-        assert_eq!(median(&mut [9, 1, 4, 5]), 4, "4.5, rounded down");
-        assert_eq!(median(&mut [2, 4]), 3);
-        assert_eq!(median(&mut []), 0);
+        let median = |lengths: &[usize]| {
+            let mut all = Lengths::default();
+            for &length in lengths {
+                all.add(&"é".repeat(length));
+            }
+            all.median()
+        };
+        assert_eq!(median(&[9, 1, 4]), 4);
+        assert_eq!(median(&[9, 1, 4, 5]), 4, "4.5, rounded down");
+        assert_eq!(median(&[2, 4]), 3);
+        assert_eq!(median(&[0, 0, 7]), 0);
+        assert_eq!(median(&[]), 0);
+    }
+
+    #[test]
+    fn code_points_are_those_of_the_text() {
+        for text in ["", "a", "é", "abcdefgh", "abcdefgé", "▁ab\u{1F600}c▁▁é", &"é▁a".repeat(9)]
+        {
+            assert_eq!(code_points(text.as_bytes()), text.chars().count(), "{text}");
+        }
     }
 }

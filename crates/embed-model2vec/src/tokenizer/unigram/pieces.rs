@@ -10,17 +10,12 @@
 //! A node that leads to a few pieces only is a leaf: what is left of those pieces lies side by side in
 //! a list of bytes, with their ids and scores, and is compared at once. Most pieces are there, so that
 //! the double array stays small: it is the part that a search jumps around in.
-//!
-//! # Building it
-//!
-//! Loading a model means building this. Pieces are sorted by their first sixteen bytes as one integer,
-//! which decides nearly all comparisons without touching the pieces. Then each node, from the root
-//! down, looks for a base where the units of all its children are free: 64 neighboring bases at a time,
-//! in a set of bits. The search begins near the end of what is in use, the further in front the fewer
-//! children there are, and gives up blocks that had no room for one or two: so that it stays linear.
+
+mod builder;
 
 use std::borrow::Cow;
-use std::ops::Range;
+
+use builder::{Sorted, Trie};
 
 /// The largest score that is taken; sums of a whole text stay finite with it.
 const LARGEST_SCORE: f64 = 1e6;
@@ -31,9 +26,6 @@ const MOST_PIECES: usize = (1 << 22) - 1;
 
 /// The longest piece, in bytes: a link of the lattice packs a length into 8 bits.
 const LONGEST_PIECE: usize = u8::MAX as usize;
-
-/// So many pieces make a leaf instead of a node with children.
-const LEAF_PIECES: usize = 4;
 
 /// What an unknown character scores below the worst piece.
 const UNKNOWN_PENALTY: f64 = 10.0;
@@ -113,7 +105,7 @@ impl Pieces {
         if vocab.is_empty() || vocab.len() > MOST_PIECES {
             return None;
         }
-        let mut sorted = Vec::with_capacity(vocab.len());
+        let mut pieces = Vec::with_capacity(vocab.len());
         let mut lowest = if without_unknown { 0.0 } else { f64::INFINITY };
         let mut longest = 0;
         for (id, (piece, score)) in (0_u32..).zip(vocab) {
@@ -122,32 +114,9 @@ impl Pieces {
             }
             longest = longest.max(piece.len());
             lowest = f64::min(lowest, *score);
-            let (head, len) = (head(piece.as_bytes()), index(piece.len()));
-            sorted.push(Sorted { head, id, len, score: *score });
+            pieces.push(Sorted::new(piece.as_bytes(), id, *score));
         }
-        let rest = |entry: &Sorted| match entry.len as usize {
-            ..=HEAD => &[],
-            _ => &vocab[entry.id as usize].0.as_bytes()[HEAD..],
-        };
-        // Behind equal heads, the shorter piece is the beginning of the longer one.
-        sorted.sort_unstable_by(|a, b| {
-            a.head.cmp(&b.head).then_with(|| rest(a).cmp(rest(b))).then(a.len.cmp(&b.len))
-        });
-        let is_twice = |pair: &[Sorted]| {
-            pair[0].head == pair[1].head
-                && pair[0].len == pair[1].len
-                && rest(&pair[0]) == rest(&pair[1])
-        };
-        if sorted.windows(2).any(is_twice) {
-            return None;
-        }
-        let mut builder = Builder::new(vocab, &sorted);
-        let root = builder.build();
-        let Builder { mut units, mut tails, .. } = builder;
-        // A step from any base stays within the list.
-        units.resize(units.len() + 256, Unit::FREE);
-        units.shrink_to_fit();
-        tails.shrink_to_fit();
+        let Trie { units, root, tails } = builder::build(vocab, pieces)?;
         let unknown_score = lowest - UNKNOWN_PENALTY;
         let kept = if keeps_scores { vocab } else { &[] };
         let scores = kept.iter().map(|&(_, score)| score).collect();
@@ -237,229 +206,6 @@ fn are_equal(a: &[u8], b: &[u8]) -> bool {
     a.iter().zip(b).all(|(a, b)| a == b)
 }
 
-/// A piece while the trie is built.
-#[derive(Clone, Copy)]
-struct Sorted {
-    /// The first bytes, the very first one on top.
-    head: u128,
-    id: u32,
-    len: u32,
-    score: f64,
-}
-
-/// Pieces up to this length are built without another look at them: the sorted order jumps through
-/// the file, and each look would be a miss of the cache.
-const HEAD: usize = 16;
-
-struct Builder<'a> {
-    vocab: &'a [(Cow<'a, str>, f64)],
-    sorted: &'a [Sorted],
-    units: Vec<Unit>,
-    tails: Vec<u8>,
-    /// Bits of the units that are in use.
-    in_use: Vec<u64>,
-    /// Bits of the bases that are in use.
-    bases: Vec<u64>,
-    /// Blocks of 64 bases in front of this one are full.
-    first_block: usize,
-    /// Nodes without children so far: their unit, their pieces and the bytes those share.
-    open: Vec<(usize, Range<usize>, usize)>,
-    /// Working memory: the labels of a node's children, and where the pieces of each one end.
-    labels: Vec<u8>,
-    ends: Vec<usize>,
-}
-
-impl<'a> Builder<'a> {
-    fn new(vocab: &'a [(Cow<'a, str>, f64)], sorted: &'a [Sorted]) -> Self {
-        Self {
-            vocab,
-            sorted,
-            units: Vec::with_capacity(vocab.len() / 2),
-            tails: Vec::with_capacity(vocab.len() * 16),
-            in_use: Vec::with_capacity(vocab.len() / 128),
-            bases: Vec::with_capacity(vocab.len() / 128),
-            first_block: 0,
-            open: Vec::new(),
-            labels: Vec::new(),
-            ends: Vec::new(),
-        }
-    }
-
-    /// Builds the trie and returns the base of the root.
-    fn build(&mut self) -> u32 {
-        // The empty piece, if there is one, comes first. No text matches it.
-        let first = usize::from(self.sorted[0].len == 0);
-        let root = self.add_children(first..self.sorted.len(), 0);
-        while let Some((unit, mut range, depth)) = self.open.pop() {
-            let first = self.sorted[range.start];
-            if first.len as usize == depth {
-                self.units[unit].facts &= !Unit::PIECE;
-                self.units[unit].facts |= first.id;
-                self.units[unit].score = first.score;
-                range.start += 1;
-            }
-            self.units[unit].base = self.add_children(range, depth);
-        }
-        root
-    }
-
-    fn label(&self, entry: usize, depth: usize) -> u8 {
-        let Sorted { head, id, .. } = self.sorted[entry];
-        match depth {
-            0..HEAD => head.to_be_bytes()[depth],
-            _ => self.vocab[id as usize].0.as_bytes()[depth],
-        }
-    }
-
-    /// Where the pieces of `range` end that have this label; the first one has it.
-    fn end_of_label(&self, label: u8, range: Range<usize>, depth: usize) -> usize {
-        if self.label(range.end - 1, depth) == label {
-            return range.end;
-        }
-        // Pieces at `inside` have the label and pieces at `outside` have not.
-        let (mut inside, mut outside) = (range.start, range.end - 1);
-        let mut step = 1;
-        while inside + step < outside && self.label(inside + step, depth) == label {
-            inside += step;
-            step *= 2;
-        }
-        outside = outside.min(inside + step);
-        while outside - inside > 1 {
-            let middle = usize::midpoint(inside, outside);
-            if self.label(middle, depth) == label {
-                inside = middle;
-            } else {
-                outside = middle;
-            }
-        }
-        outside
-    }
-
-    /// Adds the children of a node, whose pieces share `depth` bytes, and returns its base.
-    fn add_children(&mut self, range: Range<usize>, depth: usize) -> u32 {
-        let mut labels = std::mem::take(&mut self.labels);
-        let mut ends = std::mem::take(&mut self.ends);
-        labels.clear();
-        ends.clear();
-        let mut end = range.start;
-        while end < range.end {
-            let label = self.label(end, depth);
-            end = self.end_of_label(label, end..range.end, depth);
-            labels.push(label);
-            ends.push(end);
-        }
-        let base = self.claim_base(&labels);
-        let mut start = range.start;
-        for (&label, &end) in labels.iter().zip(&ends) {
-            let unit = base + usize::from(label);
-            self.units[unit] = if end - start <= LEAF_PIECES {
-                let tail = index(self.tails.len());
-                for entry in start..end {
-                    self.push_tail(entry, depth + 1);
-                }
-                Unit::leaf(label, tail, index(end - start))
-            } else {
-                self.open.push((unit, start..end, depth + 1));
-                Unit::node(label)
-            };
-            start = end;
-        }
-        (self.labels, self.ends) = (labels, ends);
-        index(base)
-    }
-
-    /// Appends what is left of a piece behind `depth` bytes.
-    fn push_tail(&mut self, entry: usize, depth: usize) {
-        let Sorted { head, id, len, score } = self.sorted[entry];
-        let head = head.to_be_bytes();
-        let rest = match len as usize {
-            len @ ..=HEAD => &head[depth..len],
-            _ => &self.vocab[id as usize].0.as_bytes()[depth..],
-        };
-        // A piece has at most 255 bytes.
-        let facts = index(rest.len()) << Unit::LABEL_SHIFT | id;
-        self.tails.extend_from_slice(&facts.to_le_bytes());
-        self.tails.extend_from_slice(&score.to_le_bytes());
-        self.tails.extend_from_slice(rest);
-    }
-
-    /// Finds a base that no node has and whose units for these labels are free, and takes them.
-    fn claim_base(&mut self, labels: &[u8]) -> usize {
-        // How far back from the end it is worth to look for room.
-        let back = match labels.len() {
-            0..=2 => usize::MAX,
-            3..=6 => 12,
-            _ => 3,
-        };
-        let mut block = self.first_block.max((self.units.len() / 64).saturating_sub(back));
-        let base = loop {
-            // A block and what its bases lead to: 64 bases and 255 further units.
-            if self.in_use.len() < block + 6 {
-                self.in_use.resize(block + 6, 0);
-                self.bases.resize(block + 6, 0);
-            }
-            let mut fits = !self.bases[block];
-            for &label in labels {
-                let (word, shift) = (block + usize::from(label) / 64, u32::from(label) % 64);
-                let next = self.in_use[word + 1].checked_shl(64 - shift).unwrap_or(0);
-                fits &= !(self.in_use[word] >> shift | next);
-                if fits == 0 {
-                    break;
-                }
-            }
-            if fits != 0 {
-                break block * 64 + fits.trailing_zeros() as usize;
-            }
-            if labels.len() <= 2 && block == self.first_block {
-                self.first_block += 1;
-            }
-            block += 1;
-        };
-        self.bases[base / 64] |= 1 << (base % 64);
-        for &label in labels {
-            let unit = base + usize::from(label);
-            self.in_use[unit / 64] |= 1 << (unit % 64);
-        }
-        let end = labels.last().map_or(0, |&label| base + usize::from(label) + 1);
-        if end > self.units.len() {
-            self.units.resize(end, Unit::FREE);
-        }
-        base
-    }
-}
-
-/// The first bytes as an integer that compares like they do.
-fn head(piece: &[u8]) -> u128 {
-    if let Some(head) = piece.first_chunk::<HEAD>() {
-        return u128::from_be_bytes(*head);
-    }
-    // Bytes of a short piece come from both of its ends, which overlap.
-    let high = match (piece.first_chunk::<8>(), piece.first_chunk::<4>(), piece.last_chunk::<4>()) {
-        (Some(high), ..) => u64::from_be_bytes(*high),
-        (_, Some(high), Some(low)) => {
-            let low = u64::from(u32::from_be_bytes(*low)) << (8 * (8 - piece.len()));
-            u64::from(u32::from_be_bytes(*high)) << 32 | low
-        }
-        _ => piece
-            .iter()
-            .enumerate()
-            .fold(0, |high, (place, &byte)| high | u64::from(byte) << (56 - 8 * place)),
-    };
-    let low = match piece.last_chunk::<8>() {
-        Some(low) => u128::from(u64::from_be_bytes(*low)) << (8 * (HEAD - piece.len())),
-        None => 0,
-    };
-    u128::from(high) << 64 | low
-}
-
-/// A place in a list that is known to be shorter than 2^32: there are less than 2^22 pieces, of at
-/// most 255 bytes each.
-#[inline]
-#[expect(clippy::cast_possible_truncation, reason = "less than 2^22 pieces of less than 2^8 bytes")]
-fn index(place: usize) -> u32 {
-    place as u32
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -506,6 +252,38 @@ mod tests {
         assert!(pieces(&["x".repeat(256).as_str()]).is_none());
         assert!(Pieces::new(&[("a".into(), f64::NAN)], false, true).is_none());
         assert!(Pieces::new(&[("a".into(), f64::NEG_INFINITY)], false, true).is_none());
+    }
+
+    #[test]
+    fn a_large_vocabulary_is_built_by_two_threads() {
+        let texts = ["▁", "a", "bc", "é", "▁de", "xyzxyzxyzxyz"];
+        let piece = |mut number: usize| {
+            let mut piece = String::new();
+            while number > 0 {
+                number -= 1;
+                piece.push_str(texts[number % texts.len()]);
+                number /= texts.len();
+            }
+            piece
+        };
+        let mut vocab: Vec<(Cow<'_, str>, f64)> =
+            (1..60_000_u32).map(|id| (piece(id as usize).into(), -f64::from(id))).collect();
+        assert!(builder::are_shared(vocab.len()));
+        let pieces = Pieces::new(&vocab, false, true).expect("all differ");
+        for (id, (piece, score)) in (0..).zip(&vocab) {
+            let mut found = Vec::new();
+            pieces.prefixes(piece.as_bytes(), |len, id, score| found.push((len, id, score)));
+            assert_eq!(found.last(), Some(&(piece.len(), id, *score)), "{piece}");
+            assert!(found.is_sorted_by(|a, b| a.0 < b.0), "{piece}");
+            assert!(found.iter().all(|&(len, id, _)| vocab[id as usize].0 == piece[..len]));
+            let shorter = (1..piece.len()).filter(|&len| {
+                piece.is_char_boundary(len) && pieces.id(&piece.as_bytes()[..len]).is_some()
+            });
+            assert_eq!(shorter.count() + 1, found.len(), "{piece}");
+        }
+        assert_eq!(pieces.id(piece(60_000).as_bytes()), None);
+        vocab.push(("▁dea".into(), 0.0));
+        assert!(Pieces::new(&vocab, false, true).is_none(), "one piece is there twice");
     }
 
     proptest! {

@@ -7,14 +7,15 @@
 //! have to be followed.
 //!
 //! A search is a binary search among the pieces that share the first two bytes, on keys of eight
-//! bytes: a handful of comparisons of integers, whatever the lengths. The list is built by counting
-//! and sorting small groups; it needs no other structure than the sorted text itself. (Tried before
-//! it: a map of hashed prefixes, which takes a probe for each length and longer to build.)
+//! bytes: a handful of comparisons of integers, whatever the lengths. The list is built in its place,
+//! by counting and sorting small groups; it needs no other memory, and memory that is touched for the
+//! first time is what loading mostly consists of. (Tried before it: a map of hashed prefixes, which
+//! takes a probe for each length and longer to build.)
 
 /// A set of pieces with their ids.
 #[derive(Debug)]
 pub(super) struct Pieces {
-    /// All pieces, one after the other, in order.
+    /// All pieces, one after the other, in the order in which they were given.
     text: Box<[u8]>,
     /// In the order of the pieces.
     entries: Box<[Entry]>,
@@ -38,39 +39,91 @@ struct Entry {
 /// Stands for no entry.
 const NONE: u32 = u32::MAX;
 
+/// Groups of pieces with the same first two bytes.
+const GROUPS: usize = 1 << 16;
+
 impl Pieces {
     /// Builds the set; `None` if a piece occurs twice, or if there are too many to count.
-    pub(super) fn new<'a>(pieces: impl Iterator<Item = (&'a [u8], u32)>) -> Option<Self> {
-        let pieces: Vec<(&[u8], u32)> = pieces.filter(|(piece, _)| !piece.is_empty()).collect();
-        let total: usize = pieces.iter().map(|(piece, _)| piece.len()).sum();
-        if u32::try_from(total).is_err() || pieces.len() >= NONE as usize {
+    pub(super) fn new<'a>(pieces: impl Iterator<Item = (&'a [u8], u32)> + Clone) -> Option<Self> {
+        let pieces = pieces.filter(|(piece, _)| !piece.is_empty());
+        let (mut count, mut total) = (0, 0);
+        let mut groups = vec![0_u32; GROUPS + 1];
+        for (piece, _) in pieces.clone() {
+            count += 1;
+            total += piece.len();
+            // No number overflows if the check behind this loop succeeds.
+            let group = &mut groups[group(key(piece)) + 1];
+            *group = group.wrapping_add(1);
+        }
+        if u32::try_from(total).is_err() || count >= NONE as usize {
             return None;
         }
-        let (sorted, groups) = sort(&pieces);
-        if sorted.windows(2).any(|pair| pair[0].1 == pair[1].1) {
-            return None;
+        let mut before = 0;
+        for group in &mut groups {
+            before += *group;
+            *group = before;
         }
 
+        // Each piece goes to the next place of its group, so that the number of each group becomes
+        // that of the one behind it.
         let mut text = Vec::with_capacity(total);
-        let mut entries: Vec<Entry> = Vec::with_capacity(sorted.len());
-        let mut single = Box::new([NONE; 256]);
-        // The entries that the current piece begins with, the shortest first.
+        let nothing = Entry { key: 0, start: 0, len: 0, id: 0, shorter: NONE };
+        let mut entries = vec![nothing; count];
+        for (piece, id) in pieces {
+            let key = key(piece);
+            let place = &mut groups[group(key)];
+            let (start, len) = (u32::try_from(text.len()).ok()?, u32::try_from(piece.len()).ok()?);
+            entries[*place as usize] = Entry { key, start, len, id, shorter: NONE };
+            *place += 1;
+            text.extend_from_slice(piece);
+        }
+        groups.copy_within(..GROUPS, 1);
+        groups[0] = 0;
+        let mut set = Self {
+            text: text.into(),
+            entries: entries.into(),
+            groups: groups.into(),
+            single: Box::new([NONE; 256]),
+        };
+        set.sort();
+        set.link()?;
+        Some(set)
+    }
+
+    /// Sorts the entries of each group.
+    fn sort(&mut self) {
+        let text = &self.text[..];
+        for bounds in self.groups.windows(2).filter(|bounds| bounds[1] - bounds[0] > 1) {
+            let group = &mut self.entries[bounds[0] as usize..bounds[1] as usize];
+            group.sort_unstable_by(|a, b| {
+                a.key.cmp(&b.key).then_with(|| a.piece(text).cmp(b.piece(text)))
+            });
+        }
+    }
+
+    /// Finds the longest entry that each entry begins with, and the entries of a single byte; `None`
+    /// if two entries are the same.
+    fn link(&mut self) -> Option<()> {
+        let text = &self.text[..];
+        // The entries that the current one begins with, the shortest first.
         let mut prefixes: Vec<(u32, &[u8])> = Vec::new();
-        for &(key, piece, id) in &sorted {
+        for (number, entry) in (0..).zip(&mut self.entries) {
+            let piece = entry.piece(text);
             while prefixes.last().is_some_and(|(_, prefix)| !piece.starts_with(prefix)) {
                 prefixes.pop();
             }
-            let shorter = prefixes.last().map_or(NONE, |&(entry, _)| entry);
-            let number = u32::try_from(entries.len()).ok()?;
-            let (start, len) = (u32::try_from(text.len()).ok()?, u32::try_from(piece.len()).ok()?);
-            if let [byte] = *piece {
-                single[usize::from(byte)] = number;
+            if let Some(&(shorter, prefix)) = prefixes.last() {
+                if prefix.len() == piece.len() {
+                    return None;
+                }
+                entry.shorter = shorter;
             }
-            entries.push(Entry { key, start, len, id, shorter });
+            if let [byte] = *piece {
+                self.single[usize::from(byte)] = number;
+            }
             prefixes.push((number, piece));
-            text.extend_from_slice(piece);
         }
-        Some(Self { text: text.into(), entries: entries.into(), groups, single })
+        Some(())
     }
 
     /// Length in bytes and id of the longest piece that `text` begins with.
@@ -80,7 +133,7 @@ impl Pieces {
         let group = group(key);
         let (start, end) = (self.groups[group] as usize, self.groups[group + 1] as usize);
         let not_greater = self.entries[start..end].partition_point(|entry| {
-            entry.key < key || entry.key == key && self.piece(entry) <= text
+            entry.key < key || entry.key == key && entry.piece(&self.text) <= text
         });
         let mut number = match not_greater {
             // Only a piece of one byte can be a prefix and lie in another group.
@@ -90,7 +143,8 @@ impl Pieces {
         let mut agreeing = None;
         loop {
             let entry = self.entries.get(number as usize)?;
-            let agreeing = *agreeing.get_or_insert_with(|| common_prefix(self.piece(entry), text));
+            let agreeing =
+                *agreeing.get_or_insert_with(|| common_prefix(entry.piece(&self.text), text));
             if entry.len as usize <= agreeing {
                 return Some((entry.len as usize, entry.id));
             }
@@ -102,9 +156,13 @@ impl Pieces {
     pub(super) fn id(&self, text: &[u8]) -> Option<u32> {
         self.longest(text).filter(|&(len, _)| len == text.len()).map(|(_, id)| id)
     }
+}
 
-    fn piece(&self, entry: &Entry) -> &[u8] {
-        &self.text[entry.start as usize..][..entry.len as usize]
+impl Entry {
+    /// The piece in the text of all pieces.
+    #[inline]
+    fn piece(self, text: &[u8]) -> &[u8] {
+        &text[self.start as usize..][..self.len as usize]
     }
 }
 
@@ -128,35 +186,6 @@ fn group(key: u64) -> usize {
 
 fn common_prefix(a: &[u8], b: &[u8]) -> usize {
     a.iter().zip(b).take_while(|(a, b)| a == b).count()
-}
-
-type Keyed<'a> = (u64, &'a [u8], u32);
-
-/// Sorts pieces: first by counting into groups, then within each group.
-fn sort<'a>(pieces: &[(&'a [u8], u32)]) -> (Vec<Keyed<'a>>, Box<[u32]>) {
-    const GROUPS: usize = 1 << 16;
-    let mut groups = vec![0u32; GROUPS + 1].into_boxed_slice();
-    let keyed: Vec<Keyed<'a>> = pieces.iter().map(|&(piece, id)| (key(piece), piece, id)).collect();
-    for &(key, ..) in &keyed {
-        groups[group(key) + 1] += 1;
-    }
-    for g in 0..GROUPS {
-        groups[g + 1] += groups[g];
-    }
-    let mut next = groups.clone();
-    let mut sorted = keyed.clone();
-    for piece in keyed {
-        let place = &mut next[group(piece.0)];
-        sorted[*place as usize] = piece;
-        *place += 1;
-    }
-    for bounds in groups.windows(2) {
-        let group = &mut sorted[bounds[0] as usize..bounds[1] as usize];
-        if group.len() > 1 {
-            group.sort_unstable_by(|a, b| a.0.cmp(&b.0).then_with(|| a.1.cmp(b.1)));
-        }
-    }
-    (sorted, groups)
 }
 
 #[cfg(test)]
