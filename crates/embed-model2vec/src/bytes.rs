@@ -57,7 +57,7 @@ impl Bytes {
     /// own as long as it is mapped in. The bytes stay readable.
     pub(crate) fn release(&self) {
         #[cfg(unix)]
-        if let Self::Mapped(map) = self {
+        if let Self::Mapped(map, _) = self {
             #[expect(unsafe_code, reason = "see the SAFETY comment")]
             // SAFETY: pages of a mapped file that are dropped are read from the file again, and `map`
             // is never written to: as long as nobody rewrites the file, the condition of mapping it,
