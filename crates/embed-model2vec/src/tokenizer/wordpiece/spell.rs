@@ -11,6 +11,7 @@ use std::ops::ControlFlow;
 
 use super::pieces::Pieces;
 use super::words::{Hash, KEY_BYTES, Key, Memo, NO_ID, Seeds};
+use crate::parallel::both;
 use crate::tokenizer::IdSink;
 
 /// The vocabulary, arranged for looking up words.
@@ -30,7 +31,7 @@ pub(super) struct Speller {
 impl Speller {
     /// Arranges a vocabulary; `None` if a token occurs twice in it, or an id is reserved.
     pub(super) fn new<'a>(
-        entries: impl Iterator<Item = (&'a [u8], u32)> + Clone,
+        entries: impl Iterator<Item = (&'a [u8], u32)> + Clone + Send,
         continuing_prefix: &[u8],
         unk_token: &str,
         max_word_chars: usize,
@@ -41,12 +42,16 @@ impl Speller {
         let continuing = entries
             .clone()
             .filter_map(|(token, id)| Some((token.strip_prefix(continuing_prefix)?, id)));
-        let beginning = Pieces::new(entries.clone())?;
+        // The two halves take about the same time, most of it for memory that is touched first.
+        let words = entries.clone();
+        let ((seeds, continuing), beginning) =
+            both(|| (Seeds::new(words), Pieces::new(continuing)), || Pieces::new(entries));
+        let beginning = beginning?;
         Some(Self {
-            continuing: Pieces::new(continuing)?,
+            continuing: continuing?,
             unk_id: beginning.id(unk_token.as_bytes()),
             beginning,
-            seeds: Seeds::new(entries),
+            seeds,
             max_word_chars,
         })
     }
