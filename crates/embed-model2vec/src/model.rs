@@ -122,6 +122,8 @@ impl StaticModel {
         let vocabulary = tokenizer.vocabulary().size;
         let weights = Weights::load(&bundle.weights, bundle.layout, vocabulary)?;
         let workers = Workers::new(options.threads)?;
+        // Read through once, and now only for the identity and for the reference forward.
+        bundle.tokenizer.bytes.release();
         Ok(Self {
             bundle,
             config,
