@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use embed_core::{Embedder, EncodeOptions, Error, Input, Normalize, RowInfo, Tokens};
 
-use crate::bundle::{Bundle, BundleFile, Layout};
+use crate::bundle::{Bundle, Layout};
 use crate::config::ModelConfig;
 use crate::error::LoadError;
 use crate::forward;
@@ -245,7 +245,7 @@ impl StaticModel {
     }
 
     #[cfg(any(feature = "candle", feature = "tokenizers"))]
-    pub(crate) fn weights_file(&self) -> &BundleFile {
+    pub(crate) fn weights_file(&self) -> &crate::bundle::BundleFile {
         &self.bundle.weights
     }
 
