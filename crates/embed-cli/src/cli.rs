@@ -102,6 +102,14 @@ fn parse_threads(text: &str) -> Result<NonZeroUsize, String> {
     threads.ok_or_else(|| format!("expected a number of threads from 1 to {MOST_THREADS}"))
 }
 
+/// More passes than this over any corpus would only be a slip of the finger.
+const MOST_ROUNDS: usize = 1000;
+
+fn parse_rounds(text: &str) -> Result<NonZeroUsize, String> {
+    let rounds = text.parse().ok().filter(|rounds: &NonZeroUsize| rounds.get() <= MOST_ROUNDS);
+    rounds.ok_or_else(|| format!("expected a number of passes from 1 to {MOST_ROUNDS}"))
+}
+
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Embed texts: one JSON line for each
@@ -153,7 +161,7 @@ pub(crate) struct BenchArgs {
     #[arg(long, value_name = "FILE")]
     pub(crate) corpus: Option<PathBuf>,
     /// Passes over the corpus, and loads of the model, after the first one
-    #[arg(long, value_name = "N", default_value = "5")]
+    #[arg(long, value_name = "N", default_value = "5", value_parser = parse_rounds)]
     pub(crate) rounds: NonZeroUsize,
     /// Threads that embed the lines together; tokenizing and queries are measured on one
     #[arg(long, value_name = "N", default_value = "1", value_parser = parse_threads)]

@@ -50,29 +50,12 @@ impl Bytes {
         into.copy_from_slice(&self[start..start + into.len()]);
         Ok(())
     }
-}
 
-impl Bytes {
     /// Gives back the memory of a mapped file that is not needed for now: it counts as this process'
     /// own as long as it is mapped in. The bytes stay readable.
     pub(crate) fn release(&self) {
         #[cfg(unix)]
         if let Self::Mapped(map, _) = self {
-            #[expect(unsafe_code, reason = "see the SAFETY comment")]
-            // SAFETY: pages of a mapped file that are dropped are read from the file again, and `map`
-            // is never written to: as long as nobody rewrites the file, the condition of mapping it,
-            // the bytes stay the same. An error means that nothing was dropped.
-            let _ = unsafe { map.unchecked_advise(memmap2::UncheckedAdvice::DontNeed) };
-        }
-    }
-}
-
-impl Bytes {
-    /// Gives back the memory of a mapped file that is not needed for now: it counts as this process'
-    /// own as long as it is mapped in. The bytes stay readable.
-    pub(crate) fn release(&self) {
-        #[cfg(unix)]
-        if let Self::Mapped(map) = self {
             #[expect(unsafe_code, reason = "see the SAFETY comment")]
             // SAFETY: pages of a mapped file that are dropped are read from the file again, and `map`
             // is never written to: as long as nobody rewrites the file, the condition of mapping it,

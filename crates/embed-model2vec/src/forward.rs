@@ -7,9 +7,9 @@
 //! A model with more than one thread cuts a large batch into parts of about [`PART_BYTES`] of text and
 //! shares them out. Each row is computed as it would be alone, so that nobody can tell from the rows.
 //!
-//! Memory: a pooler's own, about 2 KiB and one row, for each thread, whatever the batch and however
-//! long its texts. What tokenizing one text can claim is bounded by
-//! [`ModelOptions::max_text_bytes`].
+//! Memory: a pooler's own, some KiB and one row, and a tokenizer's working memory of at most 5 MiB, for
+//! each thread, whatever the batch and however long its texts. What tokenizing one text can claim
+//! beyond that is bounded by [`ModelOptions::max_text_bytes`].
 //!
 //! [`Pooler`]: crate::kernels::Pooler
 //! [`ModelOptions::max_text_bytes`]: crate::ModelOptions::max_text_bytes

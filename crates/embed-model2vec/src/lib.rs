@@ -1,8 +1,7 @@
 //! Exact Model2Vec text embeddings on the CPU: load a model, embed batches of texts.
 //!
 //! A static model turns a text into token ids, looks up one row of a table for each, and averages the
-//! rows. This crate does so with the results of Python model2vec 0.10, bit for bit before
-//! normalizing, and loads every published form of such models: see [`Bundle`] for the layouts.
+//! rows. This crate does so with the results of Python model2vec 0.10, bit for bit, and loads every published form of such models: see [`Bundle`] for the layouts.
 //!
 //! ```
 //! # #[cfg(feature = "default-model")] {
@@ -37,6 +36,7 @@
 //! reference, written as plainly as possible; `padded` is the classic formulation on tensors. The two
 //! exist to prove the first one right.
 
+mod both;
 mod bundle;
 mod bytes;
 mod config;

@@ -25,8 +25,8 @@ pub struct ModelOptions {
     /// The largest text that is tokenized in one piece, in bytes after the pre-cut; a larger one is
     /// refused with [`Error::TextTooLarge`]. Default: 1 MiB.
     ///
-    /// Our own tokenizers take no more memory than a few times the text, most of them none; through
-    /// the `tokenizers` crate it is about 115 times the size of a text for prose, and 430 times for
+    /// Our own tokenizers take at most a few times the text, beside working memory of 2 to 5 MiB for each
+    /// call at the same time; through the `tokenizers` crate it is about 115 times the size of a text for prose, and 430 times for
     /// nothing but punctuation, so this bounds what one text can claim. Under the default limit of
     /// 512 tokens the pre-cut keeps every text far below it.
     pub max_text_bytes: usize,
@@ -34,7 +34,7 @@ pub struct ModelOptions {
     /// stays on its thread. The rows are the same for any number, and a batch of less than 64 KiB
     /// never leaves the caller's thread.
     ///
-    /// Take the number of processors where batches come one at a time, as in a program that embeds
+    /// A model with several threads keeps them, asleep, as long as it lives. Take the number of processors where batches come one at a time, as in a program that embeds
     /// files, and 1 where many threads call at once.
     pub threads: NonZeroUsize,
 }
@@ -176,7 +176,7 @@ impl StaticModel {
             table_type: self.weights.elements.type_name(),
             weights_type: self.weights.factors.type_name(),
             mapped: self.weights.mapping.is_some(),
-            tokenizer: self.tokenizer.path_name(),
+            tokenizer: self.tokenizer.implementation(),
             kernel: self.level.name(),
             vocabulary: vocabulary.size,
             unk_id: vocabulary.unk_id,

@@ -1,7 +1,9 @@
-//! Sharing the parts of a batch among threads, and loading between two.
+//! Sharing the parts of a batch among threads.
 //!
 //! The calling thread and the workers take one part after the other until none is left, so that a
-//! part that takes longer delays nobody. Parts are handed out in order and do not depend on each other:
+//! part that takes longer does not leave the others idle. (A call returns when every worker has looked
+//! at its batch: while another call keeps all workers busy, it waits for the parts they are at, a tenth
+//! of a millisecond each, although its own may be done.) Parts are handed out in order and do not depend on each other:
 //! who works on which, and how many do, cannot be seen in the results, errors included. Of several
 //! errors the one of the first part counts; every part before it has been handed out by then.
 
@@ -12,24 +14,6 @@ use std::sync::{Mutex, PoisonError};
 use rayon::ThreadPool;
 
 use crate::error::LoadError;
-
-/// Runs two functions at the same time: `other` on a thread that ends with it. A panic in one of them
-/// goes on here.
-///
-/// Starting a thread takes some 50 microseconds.
-pub(crate) fn both<A, B: Send>(
-    this: impl FnOnce() -> A,
-    other: impl FnOnce() -> B + Send,
-) -> (A, B) {
-    std::thread::scope(|scope| {
-        let other = scope.spawn(other);
-        let this = this();
-        match other.join() {
-            Ok(other) => (this, other),
-            Err(panic) => std::panic::resume_unwind(panic),
-        }
-    })
-}
 
 /// Threads that help with batches, and sleep otherwise.
 pub(crate) struct Workers {

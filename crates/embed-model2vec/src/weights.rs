@@ -3,7 +3,7 @@
 //! Everything that depends on how a tensor is stored is decided here, once, at load. The table stays
 //! in its stored element type and, where its bytes are suitably aligned, in the mapped file itself;
 //! the two small per-token tensors are converted. A table of F32 that does not begin where a cache
-//! line begins is copied to where it does, unless it is very large: pooling it is a third faster then.
+//! line begins is copied to where it does, unless it is very large.
 //!
 //! After [`Weights::load`] every token id below the vocabulary size leads to a row that exists: the
 //! kernels rely on that.

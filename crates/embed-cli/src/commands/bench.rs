@@ -54,16 +54,18 @@ pub(crate) fn run(args: &BenchArgs, global: &GlobalArgs, console: Console) -> Re
     let lines = corpus.lines();
     console.detail(&format!("measuring with {} lines, {} passes", lines.len(), args.rounds));
 
-    let mut tokens = 0;
+    let (mut tokens, mut truncated_lines) = (0, 0);
+    let mut ids = Vec::new();
     let tokenized = passes(args.rounds, || {
-        tokens = tokenize(&first, &lines, &options)?;
+        (tokens, truncated_lines) = tokenize(&first, &lines, &options, &mut ids)?;
         Ok(())
     })?;
     console.detail("tokenizing is measured");
 
     // A model that has seen no text yet.
     let fresh = load()?;
-    let embedded = passes(args.rounds, || embed(&fresh, &lines, &options))?;
+    let mut buffers = Buffers::new(lines.len(), fresh.output_dim(&options)?);
+    let embedded = passes(args.rounds, || embed(&fresh, &lines, &options, &mut buffers))?;
     console.detail("embedding is measured");
 
     let latencies = query(&fresh, &corpus.queries(), args.rounds, &options)?;
@@ -75,10 +77,11 @@ pub(crate) fn run(args: &BenchArgs, global: &GlobalArgs, console: Console) -> Re
         id: first.model_id().to_owned(),
         dimensions: first.output_dim(&options)?,
         tokenizer: description.tokenizer,
+        kernel: description.kernel,
         device: "cpu",
         threads: args.threads.get(),
         cores: thread::available_parallelism().map_or(1, NonZero::get),
-        corpus: CorpusFacts::new(path, &lines, tokens),
+        corpus: CorpusFacts::new(path, &lines, tokens, truncated_lines),
         batch_texts: BATCH_TEXTS,
         rounds: args.rounds.get(),
         tokenize: rate(&corpus, &lines, &tokenized),
@@ -94,29 +97,52 @@ pub(crate) fn run(args: &BenchArgs, global: &GlobalArgs, console: Console) -> Re
     Ok(Outcome::Done)
 }
 
-/// Every line to ids; the number of tokens within the limit.
-fn tokenize(model: &StaticModel, lines: &[&str], options: &EncodeOptions) -> Result<usize> {
-    let mut ids = Vec::new();
-    let mut tokens = 0;
+/// Every line to ids; the number of tokens within the limit, and of lines that were cut there.
+fn tokenize(
+    model: &StaticModel,
+    lines: &[&str],
+    options: &EncodeOptions,
+    ids: &mut Vec<u32>,
+) -> Result<(usize, usize)> {
+    let (mut tokens, mut truncated) = (0, 0);
     for (index, line) in lines.iter().enumerate() {
         ids.clear();
-        let info = model.token_ids(line, options, &mut ids);
-        tokens += info.with_context(|| format!("line {}", index + 1))?.tokens;
+        let info = model.token_ids(line, options, ids);
+        let info = info.with_context(|| format!("line {}", index + 1))?;
+        tokens += info.tokens;
+        truncated += usize::from(info.truncated);
     }
-    Ok(tokens)
+    Ok((tokens, truncated))
+}
+
+/// Where rows go, made once: a measurement of embedding is none of getting memory.
+struct Buffers {
+    rows: Vec<f32>,
+    info: Vec<RowInfo>,
+}
+
+impl Buffers {
+    fn new(lines: usize, dim: usize) -> Self {
+        let texts = lines.min(BATCH_TEXTS);
+        Self { rows: vec![0.0; texts * dim], info: vec![RowInfo::default(); texts] }
+    }
 }
 
 /// Every line to a row.
-fn embed(model: &StaticModel, lines: &[&str], options: &EncodeOptions) -> Result<()> {
+fn embed(
+    model: &StaticModel,
+    lines: &[&str],
+    options: &EncodeOptions,
+    buffers: &mut Buffers,
+) -> Result<()> {
     let dim = model.output_dim(options)?;
-    let mut rows = vec![0.0; BATCH_TEXTS * dim];
-    let mut info = vec![RowInfo::default(); BATCH_TEXTS];
-    let mut inputs = Vec::with_capacity(BATCH_TEXTS);
+    let mut inputs = Vec::with_capacity(lines.len().min(BATCH_TEXTS));
     for (index, lines) in lines.chunks(BATCH_TEXTS).enumerate() {
         inputs.clear();
         inputs.extend(lines.iter().map(|line| Input::Text(line)));
-        let rows = &mut rows[..lines.len() * dim];
-        model.embed_into(&inputs, options, rows, &mut info[..lines.len()]).with_context(|| {
+        let rows = &mut buffers.rows[..lines.len() * dim];
+        let info = &mut buffers.info[..lines.len()];
+        model.embed_into(&inputs, options, rows, info).with_context(|| {
             format!("among the {BATCH_TEXTS} lines after line {}", index * BATCH_TEXTS)
         })?;
     }

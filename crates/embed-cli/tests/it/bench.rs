@@ -36,7 +36,7 @@ fn json_is_one_object_with_every_figure() -> io::Result<()> {
         "bytes": 120,
         "median_line_bytes": 9,
         "p99_line_bytes": 99,
-        "tokens": 24,
+        "tokens": 24, "truncated_lines": 0,
         "non_ascii_share": 0.25,
     });
     assert_eq!(report["corpus"], corpus);

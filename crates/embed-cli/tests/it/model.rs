@@ -20,7 +20,8 @@ fn info_says_what_the_model_is() {
         "table: I8 [29525, 256], tensor `embeddings`\n",
         "token weights: F32\n",
         "max length: 512 tokens\n",
-        "tokenizer: WordPiece, our own\n",
+        "tokenizer: WordPiece, built in\n",
+        "kernel: ",
     ] {
         assert!(run.stdout.contains(line), "{line:?} is missing in {}", run.stdout);
     }

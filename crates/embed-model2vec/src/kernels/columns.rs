@@ -53,6 +53,7 @@ use std::marker::PhantomData;
 
 use super::block::{Block, MAX_IDS, Token};
 use super::scalar::{self, Accumulate as _, Sums};
+use crate::prefetch::CACHE_LINE;
 use crate::weights::{Elements, TokenWeights};
 
 /// Neighboring columns that are handled together: one AVX-512 register of `f32`.
@@ -60,9 +61,6 @@ pub(super) const CHUNK: usize = 16;
 
 /// How many tokens ahead of its turn a row is fetched.
 const AHEAD: usize = 8;
-
-/// Bytes that come from memory together.
-const CACHE_LINE: usize = 64;
 
 /// An instruction set: values of [`CHUNK`] columns and operations on them, column by column.
 pub(super) trait Isa {

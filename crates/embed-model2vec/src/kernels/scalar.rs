@@ -1,6 +1,6 @@
 //! The definition of pooling, in plain loops.
 //!
-//! A kernel is chosen by two types: how an element of the table reads as a number, and how a number
+//! The loop is chosen by two types: how an element of the table reads as a number, and how a number
 //! is accumulated. [`Accumulate`] has one implementation for each precision in the contract; [`add`]
 //! is the one place that pairs stored types with them, and `add_tokens` is the one loop.
 //!

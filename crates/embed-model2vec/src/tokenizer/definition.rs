@@ -12,11 +12,6 @@ use std::fmt;
 use serde::de::{Deserialize, Deserializer, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::Value;
 
-use crate::parallel::both;
-
-/// Files from this size on are validated by a second thread, in bytes.
-const LARGE_FILE: usize = 1 << 21;
-
 /// The parts of a tokenizer file that decide on ids.
 #[derive(Debug, serde::Deserialize)]
 pub(super) struct Definition<'a> {
@@ -89,16 +84,8 @@ pub(super) struct Merges<'a>(pub(super) Vec<(Cow<'a, str>, Cow<'a, str>)>);
 
 impl<'a> Definition<'a> {
     pub(super) fn read(json: &'a [u8]) -> Result<Self, Box<dyn std::error::Error + Send + Sync>> {
-        let definition: Self = if json.len() < LARGE_FILE {
-            // One validation of the whole file is faster than one for each string.
-            serde_json::from_str(std::str::from_utf8(json)?)?
-        } else {
-            // Parsing validates the strings that it returns; this is for everything else.
-            let (definition, is_text) =
-                both(|| serde_json::from_slice(json), || std::str::from_utf8(json).map(drop));
-            is_text?;
-            definition?
-        };
+        // One validation of the whole file is faster than one for each string.
+        let definition: Self = serde_json::from_str(std::str::from_utf8(json)?)?;
         match definition.version.as_str() {
             "1.0" => Ok(definition),
             other => Err(format!("`version`: expected \"1.0\", found {other:?}").into()),
@@ -309,12 +296,5 @@ mod tests {
             assert!(read(json).is_err(), "{json}");
         }
         assert!(Definition::read(b"\xff").is_err());
-        let large = |spare: &[u8]| {
-            let begin =
-                br#"{"version":"1.0","model":{"type":"Unigram","vocab":[["\u00e9",0]]},"x":""#;
-            let json = [begin, spare, &vec![b' '; LARGE_FILE], b"\"}"].concat();
-            Definition::read(&json).is_ok()
-        };
-        assert!(large("é".as_bytes()) && !large(b"\xff") && !large(b"\""));
     }
 }

@@ -50,7 +50,7 @@ impl HuggingFace {
         Ok((Self { tokenizer, placeholder }, facts))
     }
 
-    pub(super) fn path_name(&self) -> &'static str {
+    pub(super) fn implementation(&self) -> &'static str {
         match self.tokenizer.get_model() {
             ModelWrapper::WordPiece(_) => "WordPiece, through the tokenizers crate",
             ModelWrapper::WordLevel(_) => "WordLevel, through the tokenizers crate",

@@ -154,14 +154,14 @@ impl Tokenizer {
     }
 
     /// Which implementation turns text into ids.
-    pub(crate) fn path_name(&self) -> &'static str {
+    pub(crate) fn implementation(&self) -> &'static str {
         match &self.family {
-            Family::WordPiece(_) => "WordPiece, our own",
-            Family::Unigram(_) => "Unigram, our own",
-            Family::Bpe(_) => "BPE, our own",
-            Family::WordLevel(_) => "WordLevel, our own",
+            Family::WordPiece(_) => "WordPiece, built in",
+            Family::Unigram(_) => "Unigram, built in",
+            Family::Bpe(_) => "BPE, built in",
+            Family::WordLevel(_) => "WordLevel, built in",
             #[cfg(feature = "tokenizers")]
-            Family::HuggingFace(tokenizer) => tokenizer.path_name(),
+            Family::HuggingFace(tokenizer) => tokenizer.implementation(),
         }
     }
 

@@ -1,12 +1,15 @@
 //! Reusable working memory for tokenizers: buffers and caches that outlive a call.
 //!
-//! A call borrows one set and gives it back when it ends, so that there are never more sets than
-//! calls at the same time, and a set is warm when the next call takes it. Taking one is a short lock
-//! once a call, not once a text.
+//! A call borrows one set and gives it back when it ends, so that a set is warm when the next call takes
+//! it. There are as many sets as calls at the same time; of those, [`MAX_IDLE`] are kept when a burst of
+//! calls is over. Taking one is a short lock once a call, not once a text.
 
 use std::fmt;
 use std::ops::{Deref, DerefMut};
 use std::sync::{Mutex, PoisonError};
+
+/// Sets that are kept for later: more calls than that hardly ever have a processor each.
+const MAX_IDLE: usize = 64;
 
 /// Sets of working memory that nobody uses at the moment.
 pub(super) struct Pool<T> {
@@ -58,7 +61,10 @@ impl<T> Drop for Borrowed<'_, T> {
     fn drop(&mut self) {
         // A set that a panic left half-written is not used again.
         if let Some(set) = self.set.take().filter(|_| !std::thread::panicking()) {
-            self.pool.idle.lock().unwrap_or_else(PoisonError::into_inner).push(set);
+            let mut idle = self.pool.idle.lock().unwrap_or_else(PoisonError::into_inner);
+            if idle.len() < MAX_IDLE {
+                idle.push(set);
+            }
         }
     }
 }

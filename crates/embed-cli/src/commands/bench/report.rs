@@ -20,6 +20,8 @@ pub(super) struct Report {
     pub(super) dimensions: usize,
     /// Kind of the tokenizer and what runs it.
     pub(super) tokenizer: &'static str,
+    /// The instructions that rows are pooled with.
+    pub(super) kernel: &'static str,
     pub(super) device: &'static str,
     /// That embed the lines together.
     pub(super) threads: usize,
@@ -46,13 +48,15 @@ pub(super) struct CorpusFacts {
     p99_line_bytes: usize,
     /// Within the limit of each line, unknown ones included.
     tokens: usize,
+    /// Lines of which only the beginning is read; all their bytes count in the rates.
+    truncated_lines: usize,
     /// Lines with a character beyond ASCII, from 0 to 1.
     non_ascii_share: f64,
 }
 
 impl CorpusFacts {
     /// The facts of a corpus of at least one line.
-    pub(super) fn new(path: &Path, lines: &[&str], tokens: usize) -> Self {
+    pub(super) fn new(path: &Path, lines: &[&str], tokens: usize, truncated_lines: usize) -> Self {
         let mut lengths: Vec<usize> = lines.iter().map(|line| line.len()).collect();
         lengths.sort_unstable();
         let non_ascii = lines.iter().filter(|line| !line.is_ascii()).count();
@@ -63,6 +67,7 @@ impl CorpusFacts {
             median_line_bytes: rank(&lengths, 50),
             p99_line_bytes: rank(&lengths, 99),
             tokens,
+            truncated_lines,
             non_ascii_share: non_ascii as f64 / lines.len() as f64,
         }
     }
@@ -121,7 +126,7 @@ impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let corpus = &self.corpus;
         writeln!(f, "model: {}, {} dimensions", self.model, self.dimensions)?;
-        writeln!(f, "tokenizer: {}", self.tokenizer)?;
+        writeln!(f, "tokenizer: {}; kernel: {}", self.tokenizer, self.kernel)?;
         let threads = match self.threads {
             1 => "one thread".to_owned(),
             more => format!("{more} threads"),
@@ -136,6 +141,13 @@ impl fmt::Display for Report {
             count(corpus.tokens as u64, "token"),
             corpus.non_ascii_share * 100.0,
         )?;
+        if corpus.truncated_lines > 0 {
+            writeln!(
+                f,
+                "{} of them cut at the token limit: what was not read counts in MB/s (see --max-length)",
+                corpus.truncated_lines
+            )?;
+        }
         writeln!(
             f,
             "a line: {} bytes in the median, {} in the 99th percentile\n",

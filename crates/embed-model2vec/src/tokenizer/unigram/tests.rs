@@ -248,7 +248,7 @@ struct Pair {
 impl Pair {
     fn new(name: String, json: &[u8]) -> Self {
         let own = own(json).unwrap_or_else(|| panic!("{name}: a shape of ours"));
-        assert_eq!(own.path_name(), "Unigram, our own");
+        assert_eq!(own.implementation(), "Unigram, built in");
         let (reference, facts) = HuggingFace::load(json).expect("a valid file");
         assert_eq!(*own.vocabulary(), facts, "{name}");
         Self { name, own, reference }

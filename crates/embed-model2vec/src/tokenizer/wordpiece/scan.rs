@@ -1,4 +1,4 @@
-//! Sorting 64 bytes into letters and digits, punctuation, blanks, and everything else.
+//! Classifying 64 bytes as letters and digits, punctuation, blanks, and everything else.
 //!
 //! The answer is three sets of positions as bit masks, so that the tokenizer walks over words by
 //! counting bits instead of looking at bytes. Bytes that are not plain printable ASCII, nor one of the

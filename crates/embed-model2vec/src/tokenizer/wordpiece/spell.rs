@@ -11,7 +11,7 @@ use std::ops::ControlFlow;
 
 use super::pieces::Pieces;
 use super::words::{Hash, KEY_BYTES, Key, Memo, NO_ID, Seeds};
-use crate::parallel::both;
+use crate::both::both;
 use crate::tokenizer::IdSink;
 
 /// The vocabulary, arranged for looking up words.

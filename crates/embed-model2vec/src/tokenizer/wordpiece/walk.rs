@@ -1,6 +1,6 @@
 //! From text to words: 64 bytes of plain ASCII at a time, and one character at a time elsewhere.
 //!
-//! A block is taken in three steps, the first two without a branch that depends on the text. All words
+//! A block is taken in three steps, the first two without a branch for any one word. All words
 //! are cut out, and the places of the tables that they may be in are asked for. Then they are looked up
 //! among the seeds, and for the few that are not there, what is remembered of them is asked for. Then
 //! ids are pushed in order, and what is left is spelled. The point is that the processor has many
@@ -45,7 +45,7 @@ pub(super) struct Steps {
 struct Found {
     key: Key,
     hash: Hash,
-    /// The id if the seeds have the word where they are looked at first.
+    /// The id if the word stands in its first line among the seeds.
     id: u32,
     start: u8,
     /// Letters and digits; 0 for punctuation.

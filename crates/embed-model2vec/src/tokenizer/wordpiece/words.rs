@@ -5,13 +5,16 @@
 //! most words of a text in one probe.
 //!
 //! [`Memo`] belongs to one session and remembers what longer computation gave for other words. Its size
-//! is fixed; each word has one place for itself and one more word, and the older of the two makes room:
-//! text made to fill it up costs itself the benefit, and nothing else.
+//! is fixed; each word has one place for itself and one more word, and the older of the two makes room.
+//! Sessions come one after the other, so that text made to fill it up costs the next ones the benefit,
+//! for as long as it takes to meet their words again; ids do not depend on it.
+
+use bytemuck::Zeroable;
 
 use crate::prefetch::prefetch;
 
 /// A word of 1 to 16 bytes without NUL, padded with NULs.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Zeroable)]
 pub(super) struct Key {
     low: u64,
     high: u64,
@@ -206,11 +209,11 @@ const MEMO_BITS: u32 = 15;
 const MEMO_IDS: usize = 4;
 
 /// Two words with the same place, the newer one first: one line of the processor's cache.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Zeroable)]
 #[repr(align(64))]
 struct Line([Remembered; 2]);
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Zeroable)]
 struct Remembered {
     key: Key,
     /// Filled up with [`NO_ID`].
@@ -219,8 +222,8 @@ struct Remembered {
 
 impl Memo {
     pub(super) fn new() -> Self {
-        let nothing = Remembered { key: Key::EMPTY, ids: [0; MEMO_IDS] };
-        Self { lines: vec![Line([nothing; 2]); 1 << MEMO_BITS].into() }
+        // Zeros from the system cost nothing until they are touched.
+        Self { lines: bytemuck::zeroed_slice_box(1 << MEMO_BITS) }
     }
 
     /// The ids of a word; what follows the first [`NO_ID`] does not count.

@@ -14,7 +14,7 @@ use std::borrow::Cow;
 use std::ops::Range;
 
 use super::Unit;
-use crate::parallel::both;
+use crate::both::both;
 
 /// So many pieces make a leaf instead of a node with children.
 const LEAF_PIECES: usize = 4;
