@@ -116,10 +116,11 @@ impl Forward<'_> {
 
     /// Works on parts until none is left; an error comes with the number of the part's first input.
     fn work_off(&self, supply: &Supply<Part<'_, '_>>) -> Result<(), (usize, Error)> {
-        let mut desk = self.desk();
+        // Who comes too late for a part needs no desk.
+        let mut desk = None;
         while let Some(part) = supply.next() {
             let first = part.first;
-            desk.work(part).map_err(|error| (first, error))?;
+            desk.get_or_insert_with(|| self.desk()).work(part).map_err(|error| (first, error))?;
         }
         Ok(())
     }

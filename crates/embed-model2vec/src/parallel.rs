@@ -1,15 +1,14 @@
 //! Sharing the parts of a batch among threads.
 //!
 //! The calling thread and the workers take one part after the other until none is left, so that a
-//! part that takes longer does not leave the others idle. (A call returns when every worker has looked
-//! at its batch: while another call keeps all workers busy, it waits for the parts they are at, a tenth
-//! of a millisecond each, although its own may be done.) Parts are handed out in order and do not depend on each other:
+//! part that takes longer does not leave the others idle. The workers serve one call at a time; a call
+//! that finds them taken works alone, and never waits for another. Parts are handed out in order and do not depend on each other:
 //! who works on which, and how many do, cannot be seen in the results, errors included. Of several
 //! errors the one of the first part counts; every part before it has been handed out by then.
 
 use std::fmt;
 use std::num::NonZeroUsize;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError, TryLockError};
 
 use rayon::ThreadPool;
 
@@ -18,6 +17,8 @@ use crate::error::LoadError;
 /// Threads that help with batches, and sleep otherwise.
 pub(crate) struct Workers {
     pool: ThreadPool,
+    /// Held by the call that they work for.
+    taken: Mutex<()>,
 }
 
 impl Workers {
@@ -32,7 +33,7 @@ impl Workers {
             .thread_name(|number| format!("embed-{number}"))
             .build()
             .map_err(|source| LoadError::Threads { threads, source: source.into() })?;
-        Ok(Some(Self { pool }))
+        Ok(Some(Self { pool, taken: Mutex::new(()) }))
     }
 
     /// Runs `work` on this thread and on all workers, each with the same supply of parts.
@@ -45,6 +46,13 @@ impl Workers {
         parts: Vec<P>,
         work: impl Fn(&Supply<P>) -> Result<(), (usize, E)> + Sync,
     ) -> Result<(), E> {
+        let helpers = match self.taken.try_lock() {
+            Err(TryLockError::WouldBlock) => None,
+            // A panic in another call has left nothing behind.
+            Ok(guard) => Some(guard),
+            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+        };
+        let wanted = parts.len().saturating_sub(1).min(self.pool.current_num_threads());
         let supply = Supply(Mutex::new(parts.into_iter()));
         let failures = Mutex::new(Vec::new());
         let run = || {
@@ -53,12 +61,17 @@ impl Workers {
                 failures.lock().unwrap_or_else(PoisonError::into_inner).push(failure);
             }
         };
-        self.pool.in_place_scope(|scope| {
-            for _ in 0..self.pool.current_num_threads() {
-                scope.spawn(|_| run());
-            }
+        if helpers.is_some() {
+            self.pool.in_place_scope(|scope| {
+                for _ in 0..wanted {
+                    scope.spawn(|_| run());
+                }
+                run();
+            });
+        } else {
             run();
-        });
+        }
+        drop(helpers);
         let failures = failures.into_inner().unwrap_or_else(PoisonError::into_inner);
         match failures.into_iter().min_by_key(|&(number, _)| number) {
             Some((_, error)) => Err(error),
@@ -128,6 +141,28 @@ mod tests {
             });
             assert_eq!(failed, Err("part 7".to_owned()));
         }
+    }
+
+    #[test]
+    fn a_call_that_finds_the_workers_taken_works_alone() {
+        let workers = workers(2);
+        let (outer, inner) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        let done = workers.share(vec![0], |supply| {
+            while supply.next().is_some() {
+                outer.fetch_add(1, Ordering::Relaxed);
+                // This part is not done before another call is.
+                let other = workers.share(vec![0; 10], |supply| {
+                    while supply.next().is_some() {
+                        inner.fetch_add(1, Ordering::Relaxed);
+                    }
+                    Ok::<(), (usize, ())>(())
+                });
+                assert_eq!(other, Ok(()));
+            }
+            Ok::<(), (usize, ())>(())
+        });
+        assert_eq!(done, Ok(()));
+        assert_eq!((outer.into_inner(), inner.into_inner()), (1, 10));
     }
 
     #[test]

@@ -39,6 +39,9 @@ struct Truncation {
 #[derive(Clone, Debug, PartialEq, Eq, serde::Deserialize)]
 #[expect(clippy::struct_excessive_bools, reason = "the flags of the file format")]
 pub(super) struct AddedToken {
+    /// Must be there; which id a token gets depends on the model's vocabulary and the order alone.
+    #[serde(rename = "id")]
+    pub(super) _id: u32,
     pub(super) content: String,
     pub(super) single_word: bool,
     pub(super) lstrip: bool,
@@ -56,7 +59,7 @@ pub(super) struct Model<'a> {
     #[serde(borrow)]
     pub(super) vocab: Vocab<'a>,
     #[serde(borrow)]
-    pub(super) merges: Merges<'a>,
+    pub(super) merges: Option<Merges<'a>>,
     pub(super) unk_token: Option<String>,
     pub(super) unk_id: Option<usize>,
     pub(super) byte_fallback: bool,
@@ -178,7 +181,11 @@ impl<'de: 'a, 'a> Deserialize<'de> for Merges<'a> {
 
             fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Self::Value, A::Error> {
                 let mut merges = Vec::new();
-                while let Some(Pair(left, right)) = list.next_element()? {
+                let mut spelling = None;
+                while let Some(Pair(left, right, own)) = list.next_element()? {
+                    if *spelling.get_or_insert(own) != own {
+                        return Err(A::Error::custom("merges are all pairs or all lines"));
+                    }
                     merges.push((left, right));
                 }
                 Ok(Merges(merges))
@@ -189,7 +196,13 @@ impl<'de: 'a, 'a> Deserialize<'de> for Merges<'a> {
 }
 
 /// One merge: `["a", "b"]`, or `"a b"` in older files.
-struct Pair<'a>(Cow<'a, str>, Cow<'a, str>);
+struct Pair<'a>(Cow<'a, str>, Cow<'a, str>, Spelling);
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Spelling {
+    Pair,
+    Line,
+}
 
 impl<'de: 'a, 'a> Deserialize<'de> for Pair<'a> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -206,12 +219,12 @@ impl<'de: 'a, 'a> Deserialize<'de> for Pair<'a> {
                 line: &'de str,
             ) -> Result<Self::Value, E> {
                 let (left, right) = halves(line)?;
-                Ok(Pair(Cow::Borrowed(left), Cow::Borrowed(right)))
+                Ok(Pair(Cow::Borrowed(left), Cow::Borrowed(right), Spelling::Line))
             }
 
             fn visit_str<E: serde::de::Error>(self, line: &str) -> Result<Self::Value, E> {
                 let (left, right) = halves(line)?;
-                Ok(Pair(Cow::Owned(left.to_owned()), Cow::Owned(right.to_owned())))
+                Ok(Pair(Cow::Owned(left.to_owned()), Cow::Owned(right.to_owned()), Spelling::Line))
             }
 
             fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Self::Value, A::Error> {
@@ -220,7 +233,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for Pair<'a> {
                     return Err(A::Error::custom("a merge has two tokens"));
                 };
                 match list.next_element::<IgnoredAny>()? {
-                    None => Ok(Pair(left, right)),
+                    None => Ok(Pair(left, right, Spelling::Pair)),
                     Some(_) => Err(A::Error::custom("a merge has two tokens")),
                 }
             }
@@ -231,6 +244,8 @@ impl<'de: 'a, 'a> Deserialize<'de> for Pair<'a> {
 
 fn halves<E: serde::de::Error>(line: &str) -> Result<(&str, &str), E> {
     match line.split_once(' ') {
+        // A comment in files of old; the crate skips it.
+        Some(_) if line.starts_with("#version") => Err(E::custom("a line with a version")),
         Some((left, right)) if !right.contains(' ') => Ok((left, right)),
         _ => Err(E::custom("a merge has two tokens with one blank between them")),
     }
@@ -256,12 +271,19 @@ mod tests {
 
     #[test]
     fn both_spellings_of_merges_are_read() {
-        let json = r#"{"version":"1.0","truncation":{"max_length":7,"stride":0},
-            "model":{"type":"BPE","vocab":{},"merges":["a b",["c","d e"]]}}"#;
-        let definition = read(json).expect("valid");
-        assert_eq!(definition.max_length(), Some(7));
-        let merges = definition.model.merges.0;
-        assert_eq!(merges, [("a".into(), "b".into()), ("c".into(), "d e".into())]);
+        for (merges, expected) in [
+            (r#"["a b","c d"]"#, [("a", "b"), ("c", "d")]),
+            (r#"[["a","b"],["c","d e"]]"#, [("a", "b"), ("c", "d e")]),
+        ] {
+            let json = format!(
+                r#"{{"version":"1.0","truncation":{{"max_length":7,"stride":0}},
+                "model":{{"type":"BPE","vocab":{{}},"merges":{merges}}}}}"#
+            );
+            let definition = read(&json).expect("valid");
+            assert_eq!(definition.max_length(), Some(7));
+            let merges = definition.model.merges.expect("there are merges").0;
+            assert_eq!(merges, expected.map(|(left, right)| (left.into(), right.into())));
+        }
     }
 
     #[test]
@@ -289,6 +311,10 @@ mod tests {
             r#"{"version":"2.0","model":{}}"#,
             r#"{"version":"1.0","model":{"vocab":7}}"#,
             r#"{"version":"1.0","model":{"merges":["abc"]}}"#,
+            r#"{"version":"1.0","model":{"merges":["a b",["c","d"]]}}"#,
+            r##"{"version":"1.0","model":{"merges":["#version 0.2"]}}"##,
+            r#"{"version":"1.0","model":{},"added_tokens":[{"content":"a","single_word":false,
+                "lstrip":false,"rstrip":false,"normalized":false,"special":false}]}"#,
             r#"{"version":"1.0","model":{"merges":[["a"]]}}"#,
             r#"{"version":"1.0","model":{"merges":[["a","b","c"]]}}"#,
             "{\"version\":\"1.0\",\"model\":{\"type\":\"\u{0}\"}}",

@@ -61,6 +61,8 @@ pub(super) fn supply(tokenizer: &mut tokenizers::Tokenizer, size: usize) -> Resu
         model["unk_id"] = json!(id);
     } else {
         let name = unmatchable(size);
+        // Of tokens that share an id, the serialized form has one: all of them are put back.
+        model["vocab"] = json!(tokenizer.get_model().get_vocab());
         let vocab = model["vocab"].as_object_mut().ok_or("`vocab` is not a map")?;
         vocab.insert(name.clone(), json!(id));
         model["unk_token"] = json!(name);

@@ -8,8 +8,8 @@ use std::fmt;
 use std::ops::{Deref, DerefMut};
 use std::sync::{Mutex, PoisonError};
 
-/// Sets that are kept for later: more calls than that hardly ever have a processor each.
-const MAX_IDLE: usize = 64;
+/// Sets that are kept for later: at most 80 MiB of them, with the largest caches.
+const MAX_IDLE: usize = 16;
 
 /// Sets of working memory that nobody uses at the moment.
 pub(super) struct Pool<T> {

@@ -137,7 +137,7 @@ impl WordLevel {
             return None;
         }
         let id_of = |token: &str| ids.get(token).copied();
-        let added = AddedTokens::new(&definition.added_tokens, ids.len(), id_of);
+        let added = AddedTokens::new(&definition.added_tokens, ids.len(), id_of)?;
         let facts = Vocabulary::new(
             definition,
             entries.iter().map(|(token, id)| (token.as_ref(), *id)),

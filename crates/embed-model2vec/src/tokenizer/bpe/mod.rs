@@ -119,7 +119,7 @@ impl Bpe {
             entries.iter().map(|(token, id)| (token.as_ref(), *id)).collect();
         let size = one_to_one(&ids, entries.len())?;
         let id_of = |token: &str| ids.get(token).copied();
-        let added = AddedTokens::new(&definition.added_tokens, ids.len(), id_of);
+        let added = AddedTokens::new(&definition.added_tokens, ids.len(), id_of)?;
         let (raw_tokens, normalized_tokens) = matchers(&added, &normalizer)?;
 
         let (unk_id, unknown) = match &model.unk_token {
@@ -202,6 +202,7 @@ impl Merging {
         let mut spelled = String::new();
         let listed: Option<Vec<[u32; 3]>> = model
             .merges
+            .as_ref()?
             .0
             .iter()
             .map(|(left, right)| {

@@ -67,7 +67,8 @@ impl Link {
 
 /// Two scores closer than this may change their order when the sum begins elsewhere.
 ///
-/// A sum that stays below [`LARGEST_BASE`] is rounded to 1.5e-8 at each addition; a text of the length
+/// A sum that begins below [`LARGEST_BASE`] stays below 1.3e8 within a word, as scores are at most 1e5,
+/// and is rounded to 1.5e-8 at each addition; a text of the length
 /// that words have in a cache takes at most 255 of them on either of two paths, so 4e-6 in all.
 pub(super) const MARGIN: f64 = 1e-5;
 

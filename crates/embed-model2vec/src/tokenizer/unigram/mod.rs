@@ -129,7 +129,7 @@ impl Unigram {
         };
         let added = AddedTokens::new(&definition.added_tokens, vocab.len(), |content| {
             pieces.id(content.as_bytes())
-        });
+        })?;
         let entries = (0..).zip(vocab).map(|(id, (piece, _))| (piece.as_ref(), id));
         let facts = Vocabulary::new(definition, entries, &added, is_entry, unk_id);
 

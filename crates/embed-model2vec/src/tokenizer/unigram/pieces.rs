@@ -17,8 +17,9 @@ use std::borrow::Cow;
 
 use builder::{Sorted, Trie};
 
-/// The largest score that is taken; sums of a whole text stay finite with it.
-const LARGEST_SCORE: f64 = 1e6;
+/// The largest score that is taken. It bounds how large a sum can get within a word, and so how far
+/// rounding can reach (`lattice.rs`).
+const LARGEST_SCORE: f64 = 1e5;
 
 /// More pieces than this are left to the `tokenizers` crate: a unit packs an id into 22 bits, and the
 /// highest number stands for "no piece".

@@ -267,6 +267,38 @@ impl Pair {
     }
 }
 
+/// A word without ids goes by like any other: the word behind it is not the first of the text.
+#[test]
+fn a_word_without_ids_is_remembered_as_one() {
+    let file = |scheme: &str| {
+        json!({
+            "version": "1.0", "truncation": null, "padding": null, "added_tokens": [],
+            "normalizer": {"type": "Sequence", "normalizers": [
+                {"type": "BertNormalizer", "clean_text": true, "handle_chinese_chars": true,
+                    "strip_accents": null, "lowercase": true},
+                {"type": "Replace", "pattern": {"Regex": "\\s+"}, "content": " "},
+                {"type": "Strip", "strip_left": true, "strip_right": true},
+            ]},
+            "pre_tokenizer": metaspace(scheme, true), "post_processor": null, "decoder": null,
+            "model": {"type": "Unigram", "unk_id": null, "byte_fallback": false,
+                "vocab": [["a", -1.0], ["▁a", -1.5]]},
+        })
+    };
+    for scheme in ["never", "always"] {
+        let json = serde_json::to_vec(&file(scheme)).expect("JSON");
+        let pair = Pair::new(scheme.to_owned(), &json);
+        for text in ["Σ a", "a Σ a", "Σ Σ a a", "Σ ▁a", " Σ  a"] {
+            let mut session = pair.own.session();
+            for _ in 0..3 {
+                let (mut ids, mut expected) = (Vec::new(), Vec::new());
+                pair.reference.tokenize(text, &mut expected).expect("no text is refused");
+                session.tokenize(text, &mut ids).expect("no text is refused");
+                assert_eq!(ids, expected, "{scheme}: {text:?}");
+            }
+        }
+    }
+}
+
 /// Every shape with the plain model, and every model with the shapes that differ most.
 static PAIRS: LazyLock<Vec<Pair>> = LazyLock::new(|| {
     let plain = model(json!(0), &[], |_, score| score);

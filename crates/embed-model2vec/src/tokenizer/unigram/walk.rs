@@ -198,6 +198,8 @@ impl Unigram {
         });
         match is_certain {
             true if was_within_run || !self.may_use_ids(work) => Lasts::Nothing,
+            // Ids of such a word would not tell that the first word of the text has gone by.
+            true if work.ids.is_empty() && !normalized.is_empty() => Lasts::Nothing,
             true => Lasts::Ids,
             false => Lasts::Text,
         }

@@ -26,7 +26,8 @@
 //!   word.
 //! - A word that is an entry of the vocabulary is its own longest piece.
 //! - Words are independent of each other, so that remembering them is exact.
-//! - Memory for a word is bounded by the length at which it becomes unknown.
+//!
+//! Memory: 2 MiB for a session, and the length at which a word becomes unknown for a word.
 
 mod pieces;
 mod scan;
@@ -83,7 +84,7 @@ impl WordPiece {
             Value::Null => BertNormalizer::new(Settings::NOTHING),
             section => BertNormalizer::from_json(section)?,
         };
-        let unk_token = model.unk_token.as_ref()?;
+        let unk_token = model.unk_token.as_ref().filter(|token| !token.is_empty())?;
         let speller = Speller::new(
             entries.iter().map(|(token, id)| (token.as_bytes(), *id)),
             model.continuing_subword_prefix.as_ref()?.as_bytes(),
@@ -91,7 +92,7 @@ impl WordPiece {
             model.max_input_chars_per_word.filter(|&limit| limit > 0)?,
         )?;
         let model_id = |token: &str| speller.id(token);
-        let added = AddedTokens::new(&definition.added_tokens, entries.len(), model_id);
+        let added = AddedTokens::new(&definition.added_tokens, entries.len(), model_id)?;
         let facts = Vocabulary::new(
             definition,
             entries.iter().map(|(token, id)| (token.as_ref(), *id)),
