@@ -58,9 +58,7 @@ impl Elements {
             Self::U8(_) => "U8",
         }
     }
-}
 
-impl Elements {
     /// The whole table as it is stored, or as it was copied.
     pub(crate) fn bytes<'a>(&'a self, file: &'a [u8]) -> &'a [u8] {
         match self {

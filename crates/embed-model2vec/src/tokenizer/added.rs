@@ -79,29 +79,24 @@ impl AddedTokens {
         self.tokens.iter().map(|(token, id)| (token.content.as_str(), *id))
     }
 
-    /// The search for tokens in raw text.
-    pub(super) fn raw_matcher(&self) -> Result<Matcher, aho_corasick::BuildError> {
-        let raw = self.tokens.iter().filter(|(token, _)| !token.normalized);
-        Matcher::new(raw.map(|(token, id)| (token.content.clone(), token, *id)))
-    }
-
-    /// The search for tokens in normalized text; `normalize` is the tokenizer's normalizer.
+    /// The searches for tokens in raw and in normalized text; `normalize` is the tokenizer's normalizer.
     ///
-    /// `None` if a token is normalized to nothing.
-    pub(super) fn normalized_matcher(
+    /// `None` if a token is normalized to nothing, or if there are more than an automaton can hold.
+    pub(super) fn matchers(
         &self,
         normalize: impl Fn(&str) -> String,
-    ) -> Option<Result<Matcher, aho_corasick::BuildError>> {
-        let patterns: Vec<_> = self
-            .tokens
-            .iter()
-            .filter(|(token, _)| token.normalized)
+    ) -> Option<(Matcher, Matcher)> {
+        let (normalized, raw): (Vec<_>, Vec<_>) =
+            self.tokens.iter().partition(|(token, _)| token.normalized);
+        let raw = raw.into_iter().map(|(token, id)| (token.content.clone(), token, *id));
+        let normalized: Vec<_> = normalized
+            .into_iter()
             .map(|(token, id)| (normalize(&token.content), token, *id))
             .collect();
-        if patterns.iter().any(|(pattern, ..)| pattern.is_empty()) {
+        if normalized.iter().any(|(pattern, ..)| pattern.is_empty()) {
             return None;
         }
-        Some(Matcher::new(patterns.into_iter()))
+        Some((Matcher::new(raw).ok()?, Matcher::new(normalized.into_iter()).ok()?))
     }
 }
 
@@ -267,8 +262,9 @@ mod tests {
         let listed: Vec<_> = tokens.iter().map(|(content, flags)| token(content, flags)).collect();
         let matcher = AddedTokens::new(&listed, 100, |_| None)
             .expect("ids differ")
-            .raw_matcher()
-            .expect("small");
+            .matchers(str::to_owned)
+            .expect("small")
+            .0;
         let mut found = Vec::new();
         let _ = matcher.parts(text, |part| {
             found.push(match part {
@@ -329,14 +325,13 @@ mod tests {
     fn of_equal_normalized_contents_the_first_one_counts() {
         let listed = [token("Foo", "n"), token("foo", "n")];
         let added = AddedTokens::new(&listed, 7, |_| None).expect("ids differ");
-        let matcher =
-            added.normalized_matcher(str::to_lowercase).expect("not empty").expect("small");
+        let matcher = added.matchers(str::to_lowercase).expect("small and not empty").1;
         let mut ids = Vec::new();
         let _ = matcher.parts("foo", |part| {
             ids.push(part);
             ControlFlow::Continue(())
         });
         assert_eq!(ids, [Part::Token(7)]);
-        assert!(added.normalized_matcher(|_| String::new()).is_none());
+        assert!(added.matchers(|_| String::new()).is_none());
     }
 }

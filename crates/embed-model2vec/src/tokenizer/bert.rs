@@ -299,7 +299,7 @@ impl Settings {
             if is_cleaned_away(character) {
                 return;
             }
-            if is_blank(character) {
+            if character.is_whitespace() {
                 character = ' ';
             }
         }
@@ -343,10 +343,6 @@ fn is_cleaned_away(character: char) -> bool {
         '\0' | char::REPLACEMENT_CHARACTER => true,
         _ => character.is_other(),
     }
-}
-
-fn is_blank(character: char) -> bool {
-    character.is_whitespace()
 }
 
 /// The ranges of the original BERT, with its gap before U+2B920.

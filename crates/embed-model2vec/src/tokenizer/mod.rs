@@ -17,9 +17,12 @@ mod bpe;
 mod definition;
 #[cfg(any(test, feature = "tokenizers"))]
 mod huggingface;
+mod lowercase;
 #[cfg(any(test, feature = "tokenizers"))]
 mod missing_unknown;
 mod scratch;
+#[cfg(test)]
+mod test_both;
 #[cfg(test)]
 mod test_texts;
 mod unigram;

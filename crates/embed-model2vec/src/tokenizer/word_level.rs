@@ -23,6 +23,7 @@ use serde_json::Value;
 use super::added::{AddedTokens, Matcher, Part};
 use super::bert::{self, BertNormalizer};
 use super::definition::{Definition, Vocab};
+use super::lowercase::lowercase_into;
 use super::scratch::{Borrowed, Pool};
 use super::{IdSink, Vocabulary};
 
@@ -83,12 +84,7 @@ impl Normalizer {
         buffer.clear();
         match self {
             Self::None => return text,
-            Self::Lowercase if text.is_ascii() => {
-                buffer.push_str(text);
-                buffer.make_ascii_lowercase();
-            }
-            // Each character alone: `str::to_lowercase` knows a final sigma, `tokenizers` does not.
-            Self::Lowercase => buffer.extend(text.chars().flat_map(char::to_lowercase)),
+            Self::Lowercase => lowercase_into(text, buffer),
             Self::Bert(normalizer) => normalizer.normalize_into(text, buffer),
         }
         buffer
@@ -146,9 +142,10 @@ impl WordLevel {
             added.id(unk_token).or_else(|| id_of(unk_token)),
         );
         let normalize = |text: &str| normalizer.apply(text, &mut String::new()).to_owned();
+        let (raw_tokens, normalized_tokens) = added.matchers(normalize)?;
         let tokenizer = Self {
-            raw_tokens: added.raw_matcher().ok()?,
-            normalized_tokens: added.normalized_matcher(normalize)?.ok()?,
+            raw_tokens,
+            normalized_tokens,
             normalizer,
             splitter,
             ascii: std::array::from_fn(|code| match u8::try_from(code) {

@@ -120,7 +120,8 @@ impl Bpe {
         let size = one_to_one(&ids, entries.len())?;
         let id_of = |token: &str| ids.get(token).copied();
         let added = AddedTokens::new(&definition.added_tokens, ids.len(), id_of)?;
-        let (raw_tokens, normalized_tokens) = matchers(&added, &normalizer)?;
+        let normalize = |text: &str| normalizer.apply(text, &mut String::new()).to_owned();
+        let (raw_tokens, normalized_tokens) = added.matchers(normalize)?;
 
         let (unk_id, unknown) = match &model.unk_token {
             None => (None, Unknown::Vanishes),
@@ -185,11 +186,6 @@ fn one_to_one(ids: &FxHashMap<&str, u32>, entries: usize) -> Option<u32> {
     let distinct = ids.len() == entries && sorted.is_sorted_by(|a, b| a < b);
     let size = sorted.last().map_or(0, |largest| largest.saturating_add(1));
     (distinct && size < MAX_ID).then_some(size)
-}
-
-fn matchers(added: &AddedTokens, normalizer: &Normalizer) -> Option<(Matcher, Matcher)> {
-    let normalize = |text: &str| normalizer.apply(text, &mut String::new()).to_owned();
-    Some((added.raw_matcher().ok()?, added.normalized_matcher(normalize)?.ok()?))
 }
 
 impl Merging {

@@ -14,6 +14,8 @@
 use serde_json::Value;
 use unicode_normalization_alignments::UnicodeNormalization as _;
 
+use super::super::lowercase::lowercase_into;
+
 /// The normalizer of a tokenizer: its steps in order.
 #[derive(Debug)]
 pub(super) struct Normalizer {
@@ -68,8 +70,11 @@ impl Normalizer {
                 Step::Nfd => buffer.nfd().map(|(character, _)| character).collect(),
                 Step::Nfkc => buffer.nfkc().map(|(character, _)| character).collect(),
                 Step::Nfkd => buffer.nfkd().map(|(character, _)| character).collect(),
-                // Each character alone: `str::to_lowercase` knows a final sigma, `tokenizers` does not.
-                Step::Lowercase => buffer.chars().flat_map(char::to_lowercase).collect(),
+                Step::Lowercase => {
+                    let mut lower = String::with_capacity(buffer.len());
+                    lowercase_into(buffer, &mut lower);
+                    lower
+                }
             };
         }
         buffer
@@ -80,8 +85,7 @@ impl Normalizer {
             return text;
         }
         buffer.clear();
-        buffer.push_str(text);
-        buffer.make_ascii_lowercase();
+        lowercase_into(text, buffer);
         buffer
     }
 }

@@ -134,7 +134,7 @@ impl Unigram {
         let facts = Vocabulary::new(definition, entries, &added, is_entry, unk_id);
 
         let within_words = Cell::new(true);
-        let normalized = added.normalized_matcher(|content| {
+        let (raw, normalized) = added.matchers(|content| {
             let mut out = String::new();
             pipeline.normalizer.normalize_into(content, &mut String::new(), &mut out);
             if out.contains(char::is_whitespace) {
@@ -142,7 +142,6 @@ impl Unigram {
             }
             out
         })?;
-        let normalized = normalized.ok()?;
 
         let metaspace = &pipeline.metaspace;
         let cuts = metaspace.splits
@@ -157,7 +156,6 @@ impl Unigram {
             pipeline.separators = None;
         }
         let glues = pipeline.looks_at_clusters();
-        let raw = added.raw_matcher().ok()?;
         let scratch = Pool::default();
         let tokenizer =
             Self { pieces, unknown, pipeline, raw, normalized, carries, cuts, glues, scratch };

@@ -12,6 +12,7 @@
 use serde_json::Value;
 
 use super::super::bert::{BertNormalizer, Rewritten};
+use super::super::lowercase::lowercase_into;
 use super::charsmap::Charsmap;
 
 /// A normalizer and a pre-tokenizer.
@@ -227,7 +228,7 @@ impl Step {
     fn apply(&self, text: &str, out: &mut String) {
         match self {
             Self::Charsmap(charsmap) => charsmap.normalize_into(text, out),
-            Self::Lowercase => out.extend(text.chars().flat_map(char::to_lowercase)),
+            Self::Lowercase => lowercase_into(text, out),
             Self::Strip { left, right } => {
                 let text = if *left { text.trim_start() } else { text };
                 out.push_str(if *right { text.trim_end() } else { text });

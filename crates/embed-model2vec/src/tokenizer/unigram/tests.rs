@@ -8,7 +8,7 @@ use tokenizers::Trainer as _;
 use tokenizers::models::unigram::{Unigram, UnigramTrainer};
 
 use super::super::definition::Definition;
-use super::super::huggingface::HuggingFace;
+use super::super::test_both::Both;
 use super::super::{IdSink, Tokenizer};
 use super::test_charsmap;
 
@@ -238,33 +238,8 @@ fn own(json: &[u8]) -> Option<Tokenizer> {
     Tokenizer::own(&Definition::read(json).expect("a tokenizer file"))
 }
 
-/// The same file in both implementations.
-struct Pair {
-    name: String,
-    own: Tokenizer,
-    reference: HuggingFace,
-}
-
-impl Pair {
-    fn new(name: String, json: &[u8]) -> Self {
-        let own = own(json).unwrap_or_else(|| panic!("{name}: a shape of ours"));
-        assert_eq!(own.implementation(), "Unigram, built in");
-        let (reference, facts) = HuggingFace::load(json).expect("a valid file");
-        assert_eq!(*own.vocabulary(), facts, "{name}");
-        Self { name, own, reference }
-    }
-
-    #[track_caller]
-    fn check(&self, text: &str) {
-        let (mut ids, mut expected) = (Vec::new(), Vec::new());
-        self.reference.tokenize(text, &mut expected).expect("no text is refused");
-        // The second time, words are remembered.
-        for _ in 0..2 {
-            ids.clear();
-            self.own.session().tokenize(text, &mut ids).expect("no text is refused");
-            assert_eq!(ids, expected, "{}: {text:?}", self.name);
-        }
-    }
+fn both(name: String, json: &[u8]) -> Both {
+    Both::new(name, json, "Unigram, built in")
 }
 
 /// A word without ids goes by like any other: the word behind it is not the first of the text.
@@ -286,12 +261,12 @@ fn a_word_without_ids_is_remembered_as_one() {
     };
     for scheme in ["never", "always"] {
         let json = serde_json::to_vec(&file(scheme)).expect("JSON");
-        let pair = Pair::new(scheme.to_owned(), &json);
+        let pair = both(scheme.to_owned(), &json);
         for text in ["Σ a", "a Σ a", "Σ Σ a a", "Σ ▁a", " Σ  a"] {
-            let mut session = pair.own.session();
+            let mut session = pair.ours.session();
             for _ in 0..3 {
                 let (mut ids, mut expected) = (Vec::new(), Vec::new());
-                pair.reference.tokenize(text, &mut expected).expect("no text is refused");
+                pair.theirs.tokenize(text, &mut expected).expect("no text is refused");
                 session.tokenize(text, &mut ids).expect("no text is refused");
                 assert_eq!(ids, expected, "{scheme}: {text:?}");
             }
@@ -300,12 +275,12 @@ fn a_word_without_ids_is_remembered_as_one() {
 }
 
 /// Every shape with the plain model, and every model with the shapes that differ most.
-static PAIRS: LazyLock<Vec<Pair>> = LazyLock::new(|| {
+static PAIRS: LazyLock<Vec<Both>> = LazyLock::new(|| {
     let plain = model(json!(0), &[], |_, score| score);
     let tokens =
         [added("<pad>", "wlrns"), added("<unk>", "s"), added("word", "l"), added("[x y]", "r")];
     let mut pairs = Vec::new();
-    let mut add = |name: String, file: Vec<u8>| pairs.push(Pair::new(name, &file));
+    let mut add = |name: String, file: Vec<u8>| pairs.push(both(name, &file));
     for (number, normalizer) in normalizers().iter().enumerate() {
         for scheme in ["always", "never", "first"] {
             if scheme == "first" && number > 1 {
@@ -396,7 +371,7 @@ fn a_sink_that_breaks_off_leaves_nothing_behind() {
     for pair in &*PAIRS {
         for few in 1..5 {
             let text = format!("\u{E000} {}\u{E000}", TEXTS[0]);
-            pair.own.session().tokenize(&text, &mut Few(few)).expect("no text is refused");
+            pair.ours.session().tokenize(&text, &mut Few(few)).expect("no text is refused");
             pair.check(TEXTS[1]);
         }
     }

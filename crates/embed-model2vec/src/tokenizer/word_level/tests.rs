@@ -10,11 +10,8 @@ use tokenizers::models::TrainerWrapper;
 use tokenizers::models::wordlevel::{WordLevel as TheirModel, WordLevelTrainer};
 use tokenizers::{NormalizerWrapper, PreTokenizerWrapper};
 
-use super::super::huggingface::HuggingFace;
-use super::super::{Family, Tokenizer};
+use super::super::test_both::Both;
 use super::*;
-use crate::bundle::BundleFile;
-use crate::bytes::Bytes;
 
 const TEXTS: [&str; 6] = [
     "The quick brown fox jumps over the lazy dog; the dog doesn't mind!!",
@@ -61,31 +58,9 @@ fn with_added(mut json: Value) -> Value {
     json
 }
 
-/// Our tokenizer and theirs for the same file.
-struct Both {
-    name: String,
-    ours: Tokenizer,
-    theirs: HuggingFace,
-}
-
-impl Both {
-    fn new(name: String, json: &Value) -> Self {
-        let bytes = serde_json::to_vec(json).expect("valid");
-        let (theirs, facts) = HuggingFace::load(&bytes).expect("a valid file");
-        let file = BundleFile { path: (&name).into(), bytes: Bytes::Owned(bytes) };
-        let ours = Tokenizer::load(&file).expect("a valid file");
-        assert!(matches!(ours.family, Family::WordLevel(_)), "{name} is served here");
-        assert_eq!(*ours.vocabulary(), facts, "{name}");
-        Self { name, ours, theirs }
-    }
-
-    #[track_caller]
-    fn check(&self, text: &str) {
-        let (mut ours, mut theirs) = (Vec::new(), Vec::new());
-        self.theirs.tokenize(text, &mut theirs).expect("no text is refused");
-        self.ours.session().tokenize(text, &mut ours).expect("no text is refused");
-        assert!(ours == theirs, "{}: {text:?}\nours   {ours:?}\ntheirs {theirs:?}", self.name);
-    }
+fn both(name: String, json: &Value) -> Both {
+    let bytes = serde_json::to_vec(json).expect("valid");
+    Both::new(name, &bytes, "WordLevel, built in")
 }
 
 static ALL: LazyLock<Vec<Both>> = LazyLock::new(|| {
@@ -99,10 +74,10 @@ static ALL: LazyLock<Vec<Both>> = LazyLock::new(|| {
         for (index, normalizer) in normalizers.iter().enumerate() {
             let name = |variant| format!("{pre_tokenizer}, normalizer {index}, {variant}");
             let json = train(pre_tokenizer, normalizer);
-            all.push(Both::new(name("no unknown token"), &json));
+            all.push(both(name("no unknown token"), &json));
             let json = with_unknown(json, 700);
-            all.push(Both::new(name("unknown token"), &json));
-            all.push(Both::new(name("added tokens"), &with_added(json)));
+            all.push(both(name("unknown token"), &json));
+            all.push(both(name("added tokens"), &with_added(json)));
         }
     }
     all
@@ -124,7 +99,7 @@ fn texts_of_the_training_have_the_same_ids() {
 fn an_unknown_word_without_unknown_token_gives_no_id() {
     let both = ALL.iter().find(|both| both.name.contains("no unknown")).expect("one of them");
     let mut ids = Vec::new();
-    both.ours.session().tokenize("zebra crossing", &mut ids).expect("no text is refused");
+    both.push_ours("zebra crossing", &mut ids);
     assert_eq!((ids.as_slice(), both.ours.vocabulary().unk_id), (&[][..], None));
 }
 

@@ -101,15 +101,15 @@ impl WordPiece {
             added.id(unk_token).or_else(|| model_id(unk_token)),
         );
 
-        let normalized = added.normalized_matcher(|content| {
+        let (raw, normalized) = added.matchers(|content| {
             let mut out = String::new();
             normalizer.normalize_into(content, &mut out);
             out
         })?;
-        let normalized = normalized.ok().filter(|matcher| !matcher.is_empty());
+        let normalized = Some(normalized).filter(|matcher| !matcher.is_empty());
         let tokenizer = Self {
             scanner: Scanner::detect(),
-            raw: added.raw_matcher().ok()?,
+            raw,
             normalized: normalized.map(|matcher| (matcher, BertNormalizer::new(Settings::NOTHING))),
             normalizer,
             speller,

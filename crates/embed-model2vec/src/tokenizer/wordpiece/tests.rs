@@ -9,10 +9,10 @@ use tokenizers::normalizers::BertNormalizer;
 use tokenizers::pre_tokenizers::bert::BertPreTokenizer;
 use tokenizers::{AddedToken, TokenizerBuilder};
 
+use super::super::Tokenizer;
 use super::super::definition::Definition;
-use super::super::huggingface::HuggingFace;
+use super::super::test_both::Both;
 use super::super::test_texts;
-use super::super::{Family, Tokenizer};
 
 /// A tokenizer file, trained on a few texts, with added tokens of every kind.
 fn trained() -> Value {
@@ -38,30 +38,9 @@ fn trained() -> Value {
 
 static TRAINED: LazyLock<Value> = LazyLock::new(trained);
 
-/// Both tokenizers of one file.
-struct Pair {
-    ours: Tokenizer,
-    reference: HuggingFace,
-}
-
-impl Pair {
-    fn new(file: &Value) -> Self {
-        let json = serde_json::to_vec(file).expect("JSON");
-        let definition = Definition::read(&json).expect("a valid file");
-        let ours = Tokenizer::own(&definition).expect("the file is one of ours");
-        assert!(matches!(ours.family, Family::WordPiece(_)));
-        let (reference, facts) = HuggingFace::load(&json).expect("a valid file");
-        assert_eq!(*ours.vocabulary(), facts);
-        Self { ours, reference }
-    }
-
-    #[track_caller]
-    fn check(&self, text: &str) {
-        let (mut ours, mut expected) = (Vec::new(), Vec::new());
-        self.ours.session().tokenize(text, &mut ours).expect("ours refuses no text");
-        self.reference.tokenize(text, &mut expected).expect("nor does the reference");
-        assert_eq!(ours, expected, "{text:?}");
-    }
+fn both((number, file): (usize, &Value)) -> Both {
+    let json = serde_json::to_vec(file).expect("JSON");
+    Both::new(format!("variant {number}"), &json, "WordPiece, built in")
 }
 
 /// The file with changes that give every setting its turn.
@@ -109,7 +88,8 @@ fn variants() -> Vec<Value> {
     files
 }
 
-static PAIRS: LazyLock<Vec<Pair>> = LazyLock::new(|| variants().iter().map(Pair::new).collect());
+static PAIRS: LazyLock<Vec<Both>> =
+    LazyLock::new(|| variants().iter().enumerate().map(both).collect());
 
 #[test]
 fn edges_have_the_ids_of_the_reference_in_every_variant() {
@@ -138,7 +118,7 @@ fn a_session_forgets_nothing_wrong_between_texts() {
         for text in test_texts::edges() {
             let (mut ours, mut expected) = (Vec::new(), Vec::new());
             session.tokenize(&text, &mut ours).expect("ours refuses no text");
-            pair.reference.tokenize(&text, &mut expected).expect("nor does the reference");
+            pair.theirs.tokenize(&text, &mut expected).expect("nor does the reference");
             assert_eq!(ours, expected, "round {round}: {text:?}");
         }
     }
