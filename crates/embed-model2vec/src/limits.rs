@@ -141,6 +141,19 @@ impl<S: IdSink> IdSink for Filter<'_, S> {
         }
         self.sink.push(id)
     }
+
+    #[inline]
+    fn push_all(&mut self, ids: &[u32]) -> ControlFlow<()> {
+        // Without an exit from the loop, which compiles to comparing many at once.
+        let has_unknown = self
+            .unk_id
+            .is_some_and(|unk_id| ids.iter().fold(false, |found, &id| found | (id == unk_id)));
+        if has_unknown || ids.len() > self.left {
+            return ids.iter().try_for_each(|&id| self.push(id));
+        }
+        self.left -= ids.len();
+        self.sink.push_all(ids)
+    }
 }
 
 #[cfg(test)]

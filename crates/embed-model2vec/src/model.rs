@@ -321,6 +321,11 @@ impl IdSink for Vec<u32> {
         Vec::push(self, id);
         ControlFlow::Continue(())
     }
+
+    fn push_all(&mut self, ids: &[u32]) -> ControlFlow<()> {
+        self.extend_from_slice(ids);
+        ControlFlow::Continue(())
+    }
 }
 
 /// Takes ids that only had to be counted.

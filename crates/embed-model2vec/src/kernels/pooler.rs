@@ -128,4 +128,21 @@ impl IdSink for Pooler<'_> {
         self.filled += 1;
         ControlFlow::Continue(())
     }
+
+    #[inline]
+    fn push_all(&mut self, mut ids: &[u32]) -> ControlFlow<()> {
+        while !ids.is_empty() {
+            if self.filled == MAX_IDS {
+                self.spill();
+            }
+            let (now, later) = ids.split_at(ids.len().min(MAX_IDS - self.filled));
+            self.ids[self.filled..][..now.len()].copy_from_slice(now);
+            for &id in now {
+                self.fetch(id);
+            }
+            self.filled += now.len();
+            ids = later;
+        }
+        ControlFlow::Continue(())
+    }
 }

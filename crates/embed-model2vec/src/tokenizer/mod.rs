@@ -51,6 +51,12 @@ use wordpiece::WordPiece;
 pub(crate) trait IdSink {
     /// Takes one id; `Break` says that no further id is needed.
     fn push(&mut self, id: u32) -> ControlFlow<()>;
+
+    /// Takes some ids in a row, until one of them is the last that is needed.
+    #[inline]
+    fn push_all(&mut self, ids: &[u32]) -> ControlFlow<()> {
+        ids.iter().try_for_each(|&id| self.push(id))
+    }
 }
 
 /// The tokenizer of a model, with the facts about its vocabulary that encoding needs.

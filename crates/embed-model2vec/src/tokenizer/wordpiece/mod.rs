@@ -29,6 +29,7 @@
 //!
 //! Memory: 2 MiB for a session, and the length at which a word becomes unknown for a word.
 
+mod batch;
 mod pieces;
 mod scan;
 mod spell;

@@ -10,7 +10,7 @@
 use std::ops::ControlFlow;
 
 use super::pieces::Pieces;
-use super::words::{Hash, KEY_BYTES, Key, Memo, NO_ID, Seeds};
+use super::words::{Hash, KEY_BYTES, Key, MEMO_IDS, Memo, NO_ID, Seeds};
 use crate::both::both;
 use crate::tokenizer::IdSink;
 
@@ -62,8 +62,8 @@ impl Speller {
     }
 
     /// Bytes of the longest plain ASCII word that has a key and is not too long.
-    pub(super) fn longest_keyed(&self) -> u8 {
-        u8::try_from(KEY_BYTES.min(self.max_word_chars)).expect("at most 16")
+    pub(super) fn longest_keyed(&self) -> u32 {
+        u32::try_from(KEY_BYTES.min(self.max_word_chars)).expect("at most 16")
     }
 
     pub(super) fn max_word_chars(&self) -> usize {
@@ -86,29 +86,42 @@ impl Speller {
             self.push_keyed(key, key.hash(), memory, sink)
         } else {
             self.spell(word.bytes(), &mut memory.ids);
-            memory.ids.iter().try_for_each(|&id| sink.push(id))
+            sink.push_all(&memory.ids)
         };
         word.clear();
         flow
     }
 
     /// Pushes the ids of a word that is not too long.
-    pub(super) fn push_keyed(
+    fn push_keyed(
         &self,
         key: Key,
         hash: Hash,
         memory: &mut Memory,
         sink: &mut impl IdSink,
     ) -> ControlFlow<()> {
+        match self.look_up(key, hash, memory) {
+            Answer::One(id) => sink.push(id),
+            Answer::Few(ids) => {
+                ids.iter().take_while(|&&id| id != NO_ID).try_for_each(|&id| sink.push(id))
+            }
+            Answer::Spelled(ids) => sink.push_all(ids),
+        }
+    }
+
+    /// The ids of a word that is not too long.
+    #[inline]
+    pub(super) fn look_up<'m>(&self, key: Key, hash: Hash, memory: &'m mut Memory) -> Answer<'m> {
         if let Some(id) = self.seeds.get(key, hash) {
-            return sink.push(id);
+            return Answer::One(id);
         }
-        if let Some(ids) = memory.memo.get(key, hash) {
-            return ids.iter().take_while(|&&id| id != NO_ID).try_for_each(|&id| sink.push(id));
+        let Memory { memo, ids } = memory;
+        if let Some(ids) = memo.get(key, hash) {
+            return Answer::Few(*ids);
         }
-        self.spell(&key.bytes()[..key.len()], &mut memory.ids);
-        memory.memo.put(key, hash, &memory.ids);
-        memory.ids.iter().try_for_each(|&id| sink.push(id))
+        self.spell(&key.bytes()[..key.len()], ids);
+        memo.put(key, hash, ids);
+        Answer::Spelled(ids)
     }
 
     /// Puts a word together from pieces.
@@ -127,6 +140,17 @@ impl Speller {
             pieces = &self.continuing;
         }
     }
+}
+
+/// The ids of a word.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Answer<'m> {
+    /// It is a seed.
+    One(u32),
+    /// It was remembered; what follows the first [`NO_ID`] does not count.
+    Few([u32; MEMO_IDS]),
+    /// It was put together.
+    Spelled(&'m [u32]),
 }
 
 /// What a session keeps for spelling.

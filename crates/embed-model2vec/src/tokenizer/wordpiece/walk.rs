@@ -1,19 +1,15 @@
 //! From text to words: 64 bytes of plain ASCII at a time, and one character at a time elsewhere.
 //!
-//! A block is taken in three steps, the first two without a branch for any one word. All words
-//! are cut out, and the places of the tables that they may be in are asked for. Then they are looked up
-//! among the seeds, and for the few that are not there, what is remembered of them is asked for. Then
-//! ids are pushed in order, and what is left is spelled. The point is that the processor has many
-//! lookups under way at once: one word after the other, cut, looked up and pushed, takes a third longer,
-//! since each surprise throws away the work ahead of it.
-//!
-//! Tried without gain: tables in large pages, three words to a line, a fuller table.
+//! Of a block of plain ASCII, words are cut out by counting bits, and the places of the table that they
+//! may be in are asked for; they are looked up together when the text ends or the [`Batch`] is full, so
+//! that the processor has many lookups under way at once.
 
 use std::ops::ControlFlow;
 
+use super::batch::Batch;
 use super::scan::{BLOCK, Scanner};
 use super::spell::{Memory, Speller, Word};
-use super::words::{Hash, KEY_BYTES, Key, NO_ID};
+use super::words::{KEY_BYTES, Key};
 use crate::tokenizer::IdSink;
 use crate::tokenizer::bert::{self, BertNormalizer, Class, Marks, Rewritten};
 
@@ -34,30 +30,16 @@ pub(super) struct Walker<'t> {
 /// Working memory of a walk.
 #[derive(Debug)]
 pub(super) struct Steps {
-    words: Box<[Found; BLOCK]>,
+    batch: Batch,
     memory: Memory,
     word: Word,
     marks: Marks,
 }
 
-/// A word in the current block.
-#[derive(Clone, Copy, Debug)]
-struct Found {
-    key: Key,
-    hash: Hash,
-    /// The id if the word stands in its first line among the seeds.
-    id: u32,
-    start: u8,
-    /// Letters and digits; 0 for punctuation.
-    run: u8,
-}
-
 impl Steps {
     pub(super) fn new() -> Self {
-        let key = Key::default();
-        let nothing = Found { key, hash: key.hash(), id: NO_ID, start: 0, run: 0 };
         Self {
-            words: Box::new([nothing; BLOCK]),
+            batch: Batch::new(),
             memory: Memory::new(),
             word: Word::new(),
             marks: Marks::default(),
@@ -84,8 +66,11 @@ impl Walker<'_> {
                 padded[..rest.len()].copy_from_slice(rest);
                 &padded
             };
-            let (done, finished) = self.walk_block(window, steps, sink)?;
+            let (done, finished) = self.cut_block(window, steps, sink)?;
             at += done;
+            if !finished || steps.batch.room() < BLOCK || at >= bytes.len() {
+                steps.batch.flush(self.speller, &mut steps.memory, sink)?;
+            }
             if !finished {
                 at = self.walk_carefully(text, at, steps, sink)?;
             }
@@ -93,10 +78,10 @@ impl Walker<'_> {
         ControlFlow::Continue(())
     }
 
-    /// Pushes the ids of the words of a block and returns how far that went, and whether the walk can
-    /// go on there in the same way.
+    /// Cuts out the words of a block and returns how far that went, and whether the walk can go on
+    /// there in the same way.
     #[inline]
-    fn walk_block(
+    fn cut_block(
         self,
         window: &[u8; WINDOW],
         steps: &mut Steps,
@@ -110,43 +95,22 @@ impl Walker<'_> {
         let mut starts = (masks.word & !(masks.word << 1) | masks.punctuation) & below(done);
 
         let fold = if self.normalizer.settings().lowercase { LOWER } else { 0 };
-        let mut count = 0;
-        for found in steps.words.iter_mut() {
-            if starts == 0 {
-                break;
-            }
+        let longest = self.speller.longest_keyed();
+        while starts != 0 {
             let start = starts.trailing_zeros() % u64::BITS;
             starts &= starts - 1;
             // Punctuation is a word of one byte, and no run of word characters.
             let run = (masks.word >> start).trailing_ones();
+            if run > longest {
+                let word = &block[start as usize..][..run as usize];
+                self.push_long(word, fold, steps, sink)?;
+                continue;
+            }
             let first = window[start as usize..].first_chunk().expect("16 bytes behind a block");
-            let len = run.clamp(1, 16) as usize;
-            let key = Key::of_prefix(first, len, if run > 0 { fold } else { 0 });
+            let key = Key::of_prefix(first, run.max(1) as usize, if run > 0 { fold } else { 0 });
             let hash = key.hash();
             self.speller.seeds.prefetch(hash);
-            #[expect(clippy::cast_possible_truncation, reason = "both are at most 64")]
-            let (start, run) = (start as u8, run as u8);
-            *found = Found { key, hash, id: NO_ID, start, run };
-            count += 1;
-        }
-
-        let words = &mut steps.words[..count];
-        for found in words.iter_mut() {
-            found.id = self.speller.seeds.glance(found.key, found.hash);
-            steps.memory.prefetch_unless(found.id != NO_ID, found.hash);
-        }
-
-        let longest = self.speller.longest_keyed();
-        for index in 0..count {
-            let Found { key, hash, id, start, run } = steps.words[index];
-            if run > longest {
-                let word = &block[start.into()..][..run.into()];
-                self.push_long(word, fold, steps, sink)?;
-            } else if id == NO_ID {
-                self.speller.push_keyed(key, hash, &mut steps.memory, sink)?;
-            } else {
-                sink.push(id)?;
-            }
+            steps.batch.push(key, hash);
         }
         ControlFlow::Continue((done as usize, plain as usize == BLOCK && done > 0))
     }
@@ -160,6 +124,7 @@ impl Walker<'_> {
         steps: &mut Steps,
         sink: &mut impl IdSink,
     ) -> ControlFlow<()> {
+        steps.batch.flush(self.speller, &mut steps.memory, sink)?;
         for &byte in word {
             let lower = if fold == 0 { byte } else { byte.to_ascii_lowercase() };
             steps.word.push(char::from(lower), self.speller.max_word_chars());

@@ -9,6 +9,8 @@
 //! Sessions come one after the other, so that text made to fill it up costs the next ones the benefit,
 //! for as long as it takes to meet their words again; ids do not depend on it.
 
+use std::hint::select_unpredictable;
+
 use bytemuck::Zeroable;
 
 use crate::prefetch::prefetch;
@@ -60,6 +62,12 @@ impl Key {
         let Self { low, high } = Self::load(bytes);
         let mask = MASKS[len];
         Self { low: (low | fold) & mask.low, high: (high | fold) & mask.high }
+    }
+
+    /// Equality as one comparison.
+    #[inline]
+    fn is(self, other: &Self) -> bool {
+        (self.low ^ other.low) | (self.high ^ other.high) == 0
     }
 
     /// Bytes of the word.
@@ -165,12 +173,8 @@ impl Seeds {
     #[inline]
     pub(super) fn glance(&self, key: Key, hash: Hash) -> u32 {
         let SeedLine { keys: [first, second], ids } = &self.lines[hash.top(self.bits)];
-        // All ones, as is `NO_ID`, if anything differs.
-        let unless_equal = |other: &Key| {
-            let differing = (other.low ^ key.low) | (other.high ^ key.high);
-            u32::from(differing != 0).wrapping_neg()
-        };
-        (ids[0] | unless_equal(first)) & (ids[1] | unless_equal(second))
+        let id = select_unpredictable(key.is(second), ids[1], NO_ID);
+        select_unpredictable(key.is(first), ids[0], id)
     }
 
     /// The place of `key`, or the free one where it would go.
@@ -206,7 +210,7 @@ pub(super) struct Memo {
 const MEMO_BITS: u32 = 15;
 
 /// Ids that fit beside a key.
-const MEMO_IDS: usize = 4;
+pub(super) const MEMO_IDS: usize = 4;
 
 /// Two words with the same place, the newer one first: one line of the processor's cache.
 #[derive(Clone, Copy, Debug, Zeroable)]
@@ -237,19 +241,25 @@ impl Memo {
     /// no branch that way.
     #[inline]
     pub(super) fn prefetch_unless(&self, known: bool, hash: Hash) {
-        let place = hash.top(MEMO_BITS) & usize::from(known).wrapping_sub(1);
+        let place = select_unpredictable(known, 0, hash.top(MEMO_BITS));
         prefetch(&self.lines[place]);
     }
 
     /// Remembers a word, if it does not have too many ids.
     pub(super) fn put(&mut self, key: Key, hash: Hash, ids: &[u32]) {
-        if ids.len() <= MEMO_IDS {
+        if let Some(ids) = remembered(ids) {
             let Line([newer, older]) = &mut self.lines[hash.top(MEMO_BITS)];
             *older = *newer;
-            *newer = Remembered { key, ids: [NO_ID; MEMO_IDS] };
-            newer.ids[..ids.len()].copy_from_slice(ids);
+            *newer = Remembered { key, ids };
         }
     }
+}
+
+/// Ids as they are remembered, filled up with [`NO_ID`]; `None` if there are too many.
+pub(super) fn remembered(ids: &[u32]) -> Option<[u32; MEMO_IDS]> {
+    let mut few = [NO_ID; MEMO_IDS];
+    few.get_mut(..ids.len())?.copy_from_slice(ids);
+    Some(few)
 }
 
 #[cfg(test)]
