@@ -144,11 +144,9 @@ impl<S: IdSink> IdSink for Filter<'_, S> {
 
     #[inline]
     fn push_all(&mut self, ids: &[u32]) -> ControlFlow<()> {
-        // Without an exit from the loop, which compiles to comparing many at once.
-        let has_unknown = self
-            .unk_id
-            .is_some_and(|unk_id| ids.iter().fold(false, |found, &id| found | (id == unk_id)));
-        if has_unknown || ids.len() > self.left {
+        // Counted, not searched for: a loop without an exit compares many at once.
+        let unknown = ids.iter().filter(|&&id| Some(id) == self.unk_id).count();
+        if unknown > 0 || ids.len() > self.left {
             return ids.iter().try_for_each(|&id| self.push(id));
         }
         self.left -= ids.len();

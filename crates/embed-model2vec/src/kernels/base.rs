@@ -97,9 +97,6 @@ impl Isa for Base {
         }
         left
     }
-
-    #[inline(always)]
-    fn prefetch<T>(_: &T) {}
 }
 
 /// Exact, and without branches, so that it vectorizes.

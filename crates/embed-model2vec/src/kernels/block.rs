@@ -1,9 +1,4 @@
 //! What a kernel gets to work on: one block of a bag's ids.
-#![expect(
-    clippy::inline_always,
-    reason = "what is not inlined is compiled without the instructions of its caller"
-)]
-
 use crate::weights::{TokenWeights, Weights};
 
 /// Ids that are pooled in one go.
@@ -20,6 +15,8 @@ pub(super) struct Block<'a> {
     pub(super) file: &'a [u8],
     /// At least one and at most [`MAX_IDS`], each below the vocabulary.
     pub(super) ids: &'a [u32],
+    /// The same, as [`resolve`] has it; the definition does not look at it.
+    pub(super) tokens: &'a [Token],
 }
 
 /// What the loops over columns need to know of a token.
@@ -30,28 +27,24 @@ pub(super) struct Token {
     pub(super) factor: f32,
 }
 
-impl Block<'_> {
-    /// Looks up row and weight of every id, once for all columns.
-    #[inline(always)]
-    pub(super) fn resolve<'t>(&self, tokens: &'t mut [Token; MAX_IDS]) -> &'t [Token] {
-        let tokens = &mut tokens[..self.ids.len()];
-        match &self.weights.mapping {
-            None => {
-                for (token, &id) in tokens.iter_mut().zip(self.ids) {
-                    token.row = id;
-                }
-            }
-            Some(mapping) => {
-                for (token, &id) in tokens.iter_mut().zip(self.ids) {
-                    token.row = mapping[id as usize];
-                }
+/// Looks up row and weight of every id, once for all columns.
+#[inline]
+pub(super) fn resolve(weights: &Weights, ids: &[u32], tokens: &mut [Token]) {
+    match &weights.mapping {
+        None => {
+            for (token, &id) in tokens.iter_mut().zip(ids) {
+                token.row = id;
             }
         }
-        if let TokenWeights::Single(factors) = &self.weights.factors {
-            for (token, &id) in tokens.iter_mut().zip(self.ids) {
-                token.factor = factors[id as usize];
+        Some(mapping) => {
+            for (token, &id) in tokens.iter_mut().zip(ids) {
+                token.row = mapping[id as usize];
             }
         }
-        tokens
+    }
+    if let TokenWeights::Single(factors) = &weights.factors {
+        for (token, &id) in tokens.iter_mut().zip(ids) {
+            token.factor = factors[id as usize];
+        }
     }
 }

@@ -28,8 +28,7 @@
 //! # What makes it fast
 //!
 //! - Rows lie all over a table that is larger than the caches. The pooler asks for a row when its id
-//!   arrives, so that it comes while the rest of the text is tokenized; here each token's part is asked
-//!   for again, [`AHEAD`] tokens before its turn, into the nearest cache.
+//!   arrives, so that it comes while the rest of the text is tokenized.
 //! - Row number and weight of each token are looked up once, not once for each block of columns.
 //!
 //! # What did not pay
@@ -39,8 +38,8 @@
 //!   slower, and differently with each change nearby. It remains the portable fallback.
 //! - `array::map` around the operations: its closures are not always inlined, and an operation that
 //!   is not inlined is a call. I8 rows took twice as long.
-//! - Fetching whole rows in the first block of columns, fetching across the end of a block, other
-//!   distances between 4 and 24 tokens: no difference beyond noise.
+//! - Asking for rows once more here, some tokens ahead of their turn: the processor looks ahead by
+//!   itself, and F32 rows took an eighth longer.
 //! - Reading rows that begin in the middle of a cache line from the beginning of the line on, and
 //!   throwing the lanes in front away: aligned loads, but one line more. Copying the table to aligned
 //!   pages at load (`weights.rs`) gained a fifth to a third instead.
@@ -51,16 +50,12 @@
 
 use std::marker::PhantomData;
 
-use super::block::{Block, MAX_IDS, Token};
+use super::block::{Block, Token};
 use super::scalar::{self, Accumulate as _, Sums};
-use crate::prefetch::CACHE_LINE;
 use crate::weights::{Elements, TokenWeights};
 
 /// Neighboring columns that are handled together: one AVX-512 register of `f32`.
 pub(super) const CHUNK: usize = 16;
-
-/// How many tokens ahead of its turn a row is fetched.
-const AHEAD: usize = 8;
 
 /// An instruction set: values of [`CHUNK`] columns and operations on them, column by column.
 pub(super) trait Isa {
@@ -89,9 +84,6 @@ pub(super) trait Isa {
     fn u16_to_f32(values: Self::I16s) -> Self::F32s;
     /// Wraps around, so that it serves unsigned sums as well.
     fn add_i16(left: Self::I16s, right: Self::I16s) -> Self::I16s;
-
-    /// Asks for the cache line of an element.
-    fn prefetch<T>(element: &T);
 }
 
 /// Where the results of a block of ids go.
@@ -134,8 +126,7 @@ struct Job<'a> {
 impl Job<'_> {
     #[inline(always)]
     fn run<I: Isa, K: Kind<I>>(self, table: &[K::Element]) {
-        let mut tokens = [Token::default(); MAX_IDS];
-        let tokens = self.block.resolve(&mut tokens);
+        let tokens = self.block.tokens;
         let rows = Rows { table, dim: self.block.weights.dim, tokens };
         match self.target {
             Target::Mean(row) => rows.pool::<I, K>(&mut Output::Means(row, tokens.len() as f32)),
@@ -198,17 +189,7 @@ impl<T: Copy> Rows<'_, T> {
                 *lanes = K::open(sums);
             }
         }
-        for (index, &token) in self.tokens.iter().enumerate() {
-            if let Some(&next) = self.tokens.get(index + AHEAD)
-                && let Some(elements) = self.elements::<N>(next, start)
-            {
-                let elements = elements.as_flattened();
-                for element in elements.iter().step_by(CACHE_LINE / size_of::<T>()) {
-                    I::prefetch(element);
-                }
-                // Rows need not begin where a line begins: then they end in one more line.
-                I::prefetch(&elements[elements.len() - 1]);
-            }
+        for &token in self.tokens {
             if let Some(elements) = self.elements::<N>(token, start) {
                 for (lanes, elements) in lanes.iter_mut().zip(elements) {
                     *lanes = K::add(*lanes, elements, token.factor);

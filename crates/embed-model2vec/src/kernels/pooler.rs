@@ -8,7 +8,7 @@
 
 use std::ops::ControlFlow;
 
-use super::block::{Block, MAX_IDS};
+use super::block::{Block, MAX_IDS, Token, resolve};
 use super::columns::Target;
 use super::level::Level;
 use super::scalar::Sums;
@@ -26,6 +26,8 @@ pub(crate) struct Pooler<'m> {
     columns: usize,
     /// The block; the first `filled` are of the current bag.
     ids: [u32; MAX_IDS],
+    /// The rows and weights of these ids.
+    tokens: [Token; MAX_IDS],
     /// The bytes of the table, and how many of them a row has and how many are wanted of it.
     table: &'m [u8],
     row_bytes: usize,
@@ -56,6 +58,7 @@ impl<'m> Pooler<'m> {
             row_bytes,
             wanted_bytes: row_bytes / weights.dim * columns,
             ids: [0; MAX_IDS],
+            tokens: [Token::default(); MAX_IDS],
             filled: 0,
             spilled: 0,
             sums: None,
@@ -88,22 +91,10 @@ impl<'m> Pooler<'m> {
         }
     }
 
-    /// Asks for the row of a token: its turn comes when the whole text is tokenized.
-    #[inline]
-    fn fetch(&self, id: u32) {
-        let row = match &self.weights.mapping {
-            None => id,
-            Some(mapping) => mapping[id as usize],
-        };
-        let start = row as usize * self.row_bytes;
-        if let Some(bytes) = self.table.get(start..start + self.wanted_bytes) {
-            prefetch_all(bytes);
-        }
-    }
-
     /// The ids that are not yet in the sums.
     fn block(&self) -> Block<'_> {
-        Block { weights: self.weights, file: self.file, ids: &self.ids[..self.filled] }
+        let Self { weights, file, filled, .. } = *self;
+        Block { weights, file, ids: &self.ids[..filled], tokens: &self.tokens[..filled] }
     }
 
     /// Adds the block to the running sums.
@@ -120,13 +111,7 @@ impl<'m> Pooler<'m> {
 impl IdSink for Pooler<'_> {
     #[inline]
     fn push(&mut self, id: u32) -> ControlFlow<()> {
-        if self.filled == MAX_IDS {
-            self.spill();
-        }
-        self.ids[self.filled] = id;
-        self.fetch(id);
-        self.filled += 1;
-        ControlFlow::Continue(())
+        self.push_all(&[id])
     }
 
     #[inline]
@@ -137,8 +122,14 @@ impl IdSink for Pooler<'_> {
             }
             let (now, later) = ids.split_at(ids.len().min(MAX_IDS - self.filled));
             self.ids[self.filled..][..now.len()].copy_from_slice(now);
-            for &id in now {
-                self.fetch(id);
+            let tokens = &mut self.tokens[self.filled..][..now.len()];
+            resolve(self.weights, now, tokens);
+            // Asked for now, needed when the whole text is tokenized.
+            for token in tokens {
+                let start = token.row as usize * self.row_bytes;
+                if let Some(row) = self.table.get(start..start + self.wanted_bytes) {
+                    prefetch_all(row);
+                }
             }
             self.filled += now.len();
             ids = later;

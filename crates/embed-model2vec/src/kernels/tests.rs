@@ -176,7 +176,7 @@ fn check_levels(weights: &Weights, bags: &[&[u32]], columns: usize) {
     for (ids, row) in bags.iter().zip(expected.chunks_exact_mut(columns)) {
         if !ids.is_empty() {
             // The definition takes a bag in one piece, however long.
-            scalar::pool(&Block { weights, file: &[], ids }, Target::Mean(row));
+            scalar::pool(&Block { weights, file: &[], ids, tokens: &[] }, Target::Mean(row));
         }
     }
     for level in Level::available() {

@@ -11,15 +11,15 @@
 )]
 
 use std::arch::x86_64::{
-    __m128i, __m256, __m256i, __m512, _MM_HINT_T0, _mm_bsrli_si128, _mm_loadu_si128, _mm_prefetch,
-    _mm256_add_epi16, _mm256_add_ps, _mm256_castsi256_ps, _mm256_castsi256_si128,
-    _mm256_cvtepi8_epi16, _mm256_cvtepi8_epi32, _mm256_cvtepi16_epi32, _mm256_cvtepi32_ps,
-    _mm256_cvtepu8_epi16, _mm256_cvtepu8_epi32, _mm256_cvtepu16_epi32, _mm256_cvtph_ps,
-    _mm256_div_ps, _mm256_extracti128_si256, _mm256_loadu_ps, _mm256_loadu_si256, _mm256_mul_ps,
-    _mm256_set1_ps, _mm256_slli_epi32, _mm256_storeu_ps, _mm256_storeu_si256, _mm512_add_ps,
-    _mm512_castsi512_ps, _mm512_cvtepi8_epi32, _mm512_cvtepi16_epi32, _mm512_cvtepi32_ps,
-    _mm512_cvtepu8_epi32, _mm512_cvtepu16_epi32, _mm512_cvtph_ps, _mm512_div_ps, _mm512_loadu_ps,
-    _mm512_mul_ps, _mm512_set1_ps, _mm512_slli_epi32, _mm512_storeu_ps,
+    __m128i, __m256, __m256i, __m512, _mm_bsrli_si128, _mm_loadu_si128, _mm256_add_epi16,
+    _mm256_add_ps, _mm256_castsi256_ps, _mm256_castsi256_si128, _mm256_cvtepi8_epi16,
+    _mm256_cvtepi8_epi32, _mm256_cvtepi16_epi32, _mm256_cvtepi32_ps, _mm256_cvtepu8_epi16,
+    _mm256_cvtepu8_epi32, _mm256_cvtepu16_epi32, _mm256_cvtph_ps, _mm256_div_ps,
+    _mm256_extracti128_si256, _mm256_loadu_ps, _mm256_loadu_si256, _mm256_mul_ps, _mm256_set1_ps,
+    _mm256_slli_epi32, _mm256_storeu_ps, _mm256_storeu_si256, _mm512_add_ps, _mm512_castsi512_ps,
+    _mm512_cvtepi8_epi32, _mm512_cvtepi16_epi32, _mm512_cvtepi32_ps, _mm512_cvtepu8_epi32,
+    _mm512_cvtepu16_epi32, _mm512_cvtph_ps, _mm512_div_ps, _mm512_loadu_ps, _mm512_mul_ps,
+    _mm512_set1_ps, _mm512_slli_epi32, _mm512_storeu_ps,
 };
 
 use super::block::Block;
@@ -95,11 +95,6 @@ macro_rules! i16_operations {
         #[inline(always)]
         fn add_i16(left: __m256i, right: __m256i) -> __m256i {
             enabled!(_mm256_add_epi16(left, right))
-        }
-
-        #[inline(always)]
-        fn prefetch<T>(element: &T) {
-            enabled!(_mm_prefetch::<_MM_HINT_T0>(std::ptr::from_ref(element).cast()));
         }
     };
 }

@@ -9,9 +9,9 @@
 //!
 //! Plain ASCII text is taken 64 bytes at a time (`walk.rs`): bit masks say where words begin and end
 //! (`scan.rs`), the first 16 bytes of a word are loaded, folded to lower case and cut to its length in
-//! two registers, and that number is looked up in a table of whole words (`words.rs`). Punctuation
-//! goes the same way, as words of one byte. What is not in the table was perhaps remembered, or is put
-//! together from pieces (`spell.rs`, `pieces.rs`).
+//! two registers. That number is looked up in a table of whole words (`words.rs`), for all words of a
+//! usual text at once (`batch.rs`). Punctuation goes the same way, as words of one byte. What is not in
+//! the table was perhaps remembered, or is put together from pieces (`spell.rs`, `pieces.rs`).
 //!
 //! A block ends early where something else than plain ASCII comes. Then the careful way takes over,
 //! at the beginning of the word that touches it: one character after the other, through the

@@ -162,10 +162,10 @@ pub(super) struct Memory {
 }
 
 impl Memory {
-    /// Asks for what is remembered of a word, unless it is known already.
+    /// Asks for what is remembered of a word.
     #[inline]
-    pub(super) fn prefetch_unless(&self, known: bool, hash: Hash) {
-        self.memo.prefetch_unless(known, hash);
+    pub(super) fn prefetch(&self, hash: Hash) {
+        self.memo.prefetch(hash);
     }
 
     pub(super) fn new() -> Self {

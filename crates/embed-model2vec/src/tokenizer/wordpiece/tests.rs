@@ -138,9 +138,13 @@ fn a_sink_that_breaks_off_gets_no_further_id() {
         }
     }
     let pair = &PAIRS[0];
-    let text = "the quick, unbelievable [PAD] naïve 東京 foxes".repeat(3);
-    let mut all = Vec::new();
+    // More words than are looked up together, some of them with more ids than are remembered.
+    let text = "the quick, unbelievable [PAD] naïve 東京 foxes ".repeat(3)
+        + &"xqzjvkwy and a zzxxqqjjkk or ".repeat(60);
+    let (mut all, mut expected) = (Vec::new(), Vec::new());
     pair.ours.session().tokenize(&text, &mut all).expect("ours refuses no text");
+    pair.theirs.tokenize(&text, &mut expected).expect("nor does the reference");
+    assert_eq!(all, expected);
     for count in 1..all.len() {
         let mut sink = First(Vec::new(), count);
         pair.ours.session().tokenize(&text, &mut sink).expect("ours refuses no text");

@@ -169,7 +169,8 @@ impl Seeds {
         prefetch(&self.lines[hash.top(self.bits)]);
     }
 
-    /// The id of a word if it stands in its first line, [`NO_ID`] otherwise: a look without a branch.
+    /// The id of a word if it stands in its first line, [`NO_ID`] otherwise: a look without a branch,
+    /// since which of the two places it is cannot be foreseen.
     #[inline]
     pub(super) fn glance(&self, key: Key, hash: Hash) -> u32 {
         let SeedLine { keys: [first, second], ids } = &self.lines[hash.top(self.bits)];
@@ -237,12 +238,10 @@ impl Memo {
         if newer.key == key { Some(&newer.ids) } else { (older.key == key).then_some(&older.ids) }
     }
 
-    /// Asks for the line of a word, or, if it is known already, for one that is always near: there is
-    /// no branch that way.
+    /// Asks for the line of a word.
     #[inline]
-    pub(super) fn prefetch_unless(&self, known: bool, hash: Hash) {
-        let place = select_unpredictable(known, 0, hash.top(MEMO_BITS));
-        prefetch(&self.lines[place]);
+    pub(super) fn prefetch(&self, hash: Hash) {
+        prefetch(&self.lines[hash.top(MEMO_BITS)]);
     }
 
     /// Remembers a word, if it does not have too many ids.
