@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use embed_core::{Embedder, EncodeOptions, Error, Input, Normalize, RowInfo, Tokens};
 
+use crate::both::both;
 use crate::bundle::{Bundle, Layout};
 use crate::config::ModelConfig;
 use crate::error::LoadError;
@@ -16,7 +17,7 @@ use crate::kernels::{Level, Pooler};
 use crate::limits::Limits;
 use crate::parallel::Workers;
 use crate::tokenizer::{IdSink, Tokenizer};
-use crate::weights::Weights;
+use crate::weights::{Table, Weights};
 
 /// Limits of a model that are chosen when it is loaded.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -118,9 +119,13 @@ impl StaticModel {
     /// A [`LoadError`] that names the file, what was expected in it and what was found.
     pub fn from_bundle(bundle: Bundle, options: ModelOptions) -> Result<Self, LoadError> {
         let config = ModelConfig::read(&bundle)?;
-        let tokenizer = Tokenizer::load(&bundle.tokenizer)?;
-        let vocabulary = tokenizer.vocabulary().size;
-        let weights = Weights::load(&bundle.weights, bundle.layout, vocabulary)?;
+        // The two take about the same time, where the table has to be copied.
+        let (tokenizer, table) = both(
+            || Tokenizer::load(&bundle.tokenizer),
+            || Table::load(&bundle.weights, bundle.layout),
+        );
+        let tokenizer = tokenizer?;
+        let weights = Weights::new(table?, &bundle.weights, tokenizer.vocabulary().size)?;
         let workers = Workers::new(options.threads)?;
         // Read through once, and now only for the identity and for the reference forward.
         bundle.tokenizer.bytes.release();

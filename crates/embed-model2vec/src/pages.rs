@@ -14,6 +14,7 @@ use memmap2::MmapMut;
 pub(crate) struct Pages(MmapMut);
 
 impl Pages {
+    /// Pages that will be filled from one end to the other: large ones if possible.
     pub(crate) fn new(len: usize) -> io::Result<Self> {
         let pages = MmapMut::map_anon(len)?;
         #[cfg(target_os = "linux")]

@@ -4,7 +4,7 @@
 //! its stored element type. It stays in the file where it begins with a cache line there, and is copied
 //! to where it does otherwise, unless it is very large; the two small per-token tensors are converted.
 //!
-//! After [`Weights::load`] every token id below the vocabulary size leads to a row that exists: the
+//! After [`Weights::new`] every token id below the vocabulary size leads to a row that exists: the
 //! kernels rely on that.
 
 use std::ops::Range;
@@ -123,39 +123,51 @@ impl TokenWeights {
     }
 }
 
-impl Weights {
-    /// Reads and checks the weights file for a tokenizer with ids below `vocabulary`.
-    pub(crate) fn load(
-        file: &BundleFile,
-        layout: Layout,
-        vocabulary: usize,
-    ) -> Result<Self, LoadError> {
-        let tensors = SafeTensors::deserialize(&file.bytes).map_err(|source| {
-            LoadError::Safetensors { path: file.path.clone(), bytes: file.bytes.len(), source }
-        })?;
-        let reader = Reader { file, tensors: &tensors };
+/// The table of a weights file, which does not depend on the tokenizer.
+pub(crate) struct Table {
+    name: String,
+    elements: Elements,
+    rows: usize,
+    dim: usize,
+}
 
-        let (table_name, table) = reader.table(layout)?;
+impl Table {
+    /// Finds the table and copies it if it has to be copied.
+    pub(crate) fn load(file: &BundleFile, layout: Layout) -> Result<Self, LoadError> {
+        let reader = Reader::new(file)?;
+        let (name, table) = reader.table(layout)?;
         let [rows, dim] = *table.shape() else {
-            return Err(reader.shape_error(&table_name, "[rows, dim]", &table));
+            return Err(reader.shape_error(&name, "[rows, dim]", &table));
         };
         if dim == 0 || rows == 0 {
-            return Err(reader.shape_error(&table_name, "[rows, dim], neither of them 0", &table));
+            return Err(reader.shape_error(&name, "[rows, dim], neither of them 0", &table));
         }
-        let elements = reader.elements(&table_name, &table)?;
+        let elements = reader.elements(&name, &table)?;
+        Ok(Self { name, elements, rows, dim })
+    }
+}
 
+impl Weights {
+    /// Reads and checks what a tokenizer with ids below `vocabulary` needs beside the table of `file`.
+    pub(crate) fn new(
+        table: Table,
+        file: &BundleFile,
+        vocabulary: usize,
+    ) -> Result<Self, LoadError> {
+        let reader = Reader::new(file)?;
+        let Table { name, elements, rows, dim } = table;
         let mapping = reader.mapping(rows, vocabulary)?;
         if mapping.is_none() && rows < vocabulary {
             let path = file.path.clone();
             return Err(LoadError::TooFewRows {
                 path,
-                tensor: table_name,
+                tensor: name,
                 expected: vocabulary,
                 found: rows,
             });
         }
         let factors = reader.token_weights(vocabulary)?;
-        Ok(Self { elements, rows, dim, factors, mapping, table_name })
+        Ok(Self { elements, rows, dim, factors, mapping, table_name: name })
     }
 
     /// The row of the table that holds token `id`.
@@ -167,10 +179,17 @@ impl Weights {
 /// The parsed header together with the file that it came from, for messages.
 struct Reader<'a> {
     file: &'a BundleFile,
-    tensors: &'a SafeTensors<'a>,
+    tensors: SafeTensors<'a>,
 }
 
 impl<'a> Reader<'a> {
+    fn new(file: &'a BundleFile) -> Result<Self, LoadError> {
+        let tensors = SafeTensors::deserialize(&file.bytes).map_err(|source| {
+            LoadError::Safetensors { path: file.path.clone(), bytes: file.bytes.len(), source }
+        })?;
+        Ok(Self { file, tensors })
+    }
+
     fn table(&self, layout: Layout) -> Result<(String, TensorView<'a>), LoadError> {
         let own_name = match layout {
             Layout::Native => "embeddings",
@@ -355,6 +374,10 @@ mod tests {
         BundleFile { path: PathBuf::from("m"), bytes: Bytes::Owned(bytes) }
     }
 
+    fn load(file: &BundleFile, layout: Layout, vocabulary: usize) -> Result<Weights, LoadError> {
+        Weights::new(Table::load(file, layout)?, file, vocabulary)
+    }
+
     #[test]
     fn a_table_begins_where_a_cache_line_begins() -> Result<(), LoadError> {
         let folder = tempfile::tempdir().expect("a temporary folder");
@@ -365,7 +388,7 @@ mod tests {
             let mapped =
                 BundleFile { path: path.clone(), bytes: Bytes::map(&path).expect("a file") };
             for file in [owned, mapped] {
-                let weights = Weights::load(&file, Layout::Native, 2)?;
+                let weights = load(&file, Layout::Native, 2)?;
                 let Elements::F32(stored) = &weights.elements else { panic!("the table is F32") };
                 let elements = stored.get(&file.bytes);
                 assert_eq!(elements, [1.5, -2.0]);
@@ -380,14 +403,14 @@ mod tests {
     fn the_table_of_the_default_model_is_not_copied() -> Result<(), LoadError> {
         let bytes = Bytes::Static(embed_default_model::WEIGHTS);
         let file = BundleFile { path: PathBuf::from("default"), bytes };
-        let weights = Weights::load(&file, Layout::Native, 29_525)?;
+        let weights = load(&file, Layout::Native, 29_525)?;
         assert!(matches!(weights.elements, Elements::I8(Stored::InFile(_))));
         Ok(())
     }
 
     #[test]
     fn more_rows_than_ids_are_fine() -> Result<(), LoadError> {
-        let weights = Weights::load(&file_with_header_length(72), Layout::SentenceTransformers, 1)?;
+        let weights = load(&file_with_header_length(72), Layout::SentenceTransformers, 1)?;
         assert_eq!((weights.rows, weights.dim, weights.table_name.as_str()), (2, 1, "embeddings"));
         Ok(())
     }

@@ -11,12 +11,13 @@
 
 use std::hint::select_unpredictable;
 
-use bytemuck::Zeroable;
+use bytemuck::{Pod, Zeroable};
 
-use crate::prefetch::prefetch;
+use crate::prefetch::{CACHE_LINE, prefetch};
 
 /// A word of 1 to 16 bytes without NUL, padded with NULs.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Zeroable)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
+#[repr(C)]
 pub(super) struct Key {
     low: u64,
     high: u64,
@@ -130,14 +131,17 @@ pub(super) struct Seeds {
     bits: u32,
 }
 
-/// Two words with the same place: one line of the processor's cache.
+/// Words with the same place: one line of the processor's cache.
 #[derive(Clone, Copy, Debug)]
 #[repr(align(64))]
 struct SeedLine {
-    keys: [Key; 2],
+    keys: [Key; SEEDS],
     /// [`NO_ID`] where there is no word.
-    ids: [u32; 2],
+    ids: [u32; SEEDS],
 }
+
+/// Words in a line.
+const SEEDS: usize = 3;
 
 impl Seeds {
     /// Takes the entries that can be words; those that come first get the best places.
@@ -145,8 +149,9 @@ impl Seeds {
         let keyed = entries
             .filter(|(word, _)| can_be_a_word(word))
             .filter_map(|(word, id)| Key::of(word).map(|key| (key, id)));
-        let count = keyed.clone().count().next_power_of_two().max(2);
-        let empty = SeedLine { keys: [Key::EMPTY; 2], ids: [NO_ID; 2] };
+        // Between a third and two thirds of the room are taken.
+        let count = keyed.clone().count().div_ceil(2).next_power_of_two().max(2);
+        let empty = SeedLine { keys: [Key::EMPTY; SEEDS], ids: [NO_ID; SEEDS] };
         let mut seeds = Self { lines: vec![empty; count].into(), bits: count.trailing_zeros() };
         for (key, id) in keyed {
             let (line, place) = seeds.place(key, key.hash());
@@ -173,9 +178,10 @@ impl Seeds {
     /// since which of the two places it is cannot be foreseen.
     #[inline]
     pub(super) fn glance(&self, key: Key, hash: Hash) -> u32 {
-        let SeedLine { keys: [first, second], ids } = &self.lines[hash.top(self.bits)];
-        let id = select_unpredictable(key.is(second), ids[1], NO_ID);
-        select_unpredictable(key.is(first), ids[0], id)
+        let SeedLine { keys, ids } = &self.lines[hash.top(self.bits)];
+        keys.iter()
+            .zip(ids)
+            .fold(NO_ID, |found, (other, &id)| select_unpredictable(key.is(other), id, found))
     }
 
     /// The place of `key`, or the free one where it would go.
@@ -204,21 +210,25 @@ pub(super) const NO_ID: u32 = u32::MAX;
 /// What was computed for other words, as long as nothing newer takes the place.
 #[derive(Debug)]
 pub(super) struct Memo {
-    lines: Box<[Line]>,
+    /// Lines of [`LINE`] words each. Zeros from the system cost nothing until they are touched, which is
+    /// true of numbers only: a type with an alignment of its own would be zeroed by hand.
+    words: Vec<u64>,
+    /// Where the first line of the processor's cache begins.
+    start: usize,
 }
 
 /// 2^15 lines: 2 MiB for a session.
 const MEMO_BITS: u32 = 15;
 
+/// Words of 64 bits in a line of the processor's cache.
+const LINE: usize = CACHE_LINE / size_of::<u64>();
+
 /// Ids that fit beside a key.
 pub(super) const MEMO_IDS: usize = 4;
 
-/// Two words with the same place, the newer one first: one line of the processor's cache.
-#[derive(Clone, Copy, Debug, Zeroable)]
-#[repr(align(64))]
-struct Line([Remembered; 2]);
-
-#[derive(Clone, Copy, Debug, Zeroable)]
+/// A word and its ids; a line has two with the same place, the newer one first.
+#[derive(Clone, Copy, Debug, Pod, Zeroable)]
+#[repr(C)]
 struct Remembered {
     key: Key,
     /// Filled up with [`NO_ID`].
@@ -227,29 +237,37 @@ struct Remembered {
 
 impl Memo {
     pub(super) fn new() -> Self {
-        // Zeros from the system cost nothing until they are touched.
-        Self { lines: bytemuck::zeroed_slice_box(1 << MEMO_BITS) }
+        let words = vec![0; (LINE << MEMO_BITS) + LINE - 1];
+        let start = words.as_ptr().addr().wrapping_neg() % CACHE_LINE / size_of::<u64>();
+        Self { words, start }
+    }
+
+    #[inline]
+    fn line(&self, hash: Hash) -> &[Remembered; 2] {
+        let line = self.words[self.start + hash.top(MEMO_BITS) * LINE..].first_chunk::<LINE>();
+        bytemuck::cast_ref(line.expect("as many lines as hashes"))
     }
 
     /// The ids of a word; what follows the first [`NO_ID`] does not count.
     #[inline]
     pub(super) fn get(&self, key: Key, hash: Hash) -> Option<&[u32; MEMO_IDS]> {
-        let Line([newer, older]) = &self.lines[hash.top(MEMO_BITS)];
+        let [newer, older] = self.line(hash);
         if newer.key == key { Some(&newer.ids) } else { (older.key == key).then_some(&older.ids) }
     }
 
     /// Asks for the line of a word.
     #[inline]
     pub(super) fn prefetch(&self, hash: Hash) {
-        prefetch(&self.lines[hash.top(MEMO_BITS)]);
+        prefetch(self.line(hash));
     }
 
     /// Remembers a word, if it does not have too many ids.
     pub(super) fn put(&mut self, key: Key, hash: Hash, ids: &[u32]) {
         if let Some(ids) = remembered(ids) {
-            let Line([newer, older]) = &mut self.lines[hash.top(MEMO_BITS)];
-            *older = *newer;
-            *newer = Remembered { key, ids };
+            let [newer, _] = *self.line(hash);
+            let line: [u64; LINE] = bytemuck::cast([Remembered { key, ids }, newer]);
+            let at = self.start + hash.top(MEMO_BITS) * LINE;
+            self.words[at..at + LINE].copy_from_slice(&line);
         }
     }
 }
