@@ -88,7 +88,7 @@ pub(super) struct Merges<'a>(pub(super) Vec<(Cow<'a, str>, Cow<'a, str>)>);
 impl<'a> Definition<'a> {
     pub(super) fn read(json: &'a [u8]) -> Result<Self, Box<dyn std::error::Error + Send + Sync>> {
         // One validation of the whole file is faster than one for each string.
-        let definition: Self = serde_json::from_str(std::str::from_utf8(json)?)?;
+        let definition: Self = serde_json::from_str(simdutf8::compat::from_utf8(json)?)?;
         match definition.version.as_str() {
             "1.0" => Ok(definition),
             other => Err(format!("`version`: expected \"1.0\", found {other:?}").into()),

@@ -59,6 +59,31 @@ pub(crate) trait IdSink {
     }
 }
 
+/// What has to be known of all entries of a vocabulary, each token once.
+#[derive(Debug, Default)]
+struct Entries {
+    /// The largest id.
+    largest: Option<u32>,
+    lengths: Lengths,
+}
+
+impl<'a> Extend<(&'a str, u32)> for Entries {
+    fn extend<I: IntoIterator<Item = (&'a str, u32)>>(&mut self, entries: I) {
+        for (token, id) in entries {
+            self.largest = self.largest.max(Some(id));
+            self.lengths.add(token);
+        }
+    }
+}
+
+impl<'a> FromIterator<(&'a str, u32)> for Entries {
+    fn from_iter<I: IntoIterator<Item = (&'a str, u32)>>(entries: I) -> Self {
+        let mut all = Self::default();
+        all.extend(entries);
+        all
+    }
+}
+
 /// The tokenizer of a model, with the facts about its vocabulary that encoding needs.
 #[derive(Debug)]
 pub(crate) struct Tokenizer {
@@ -91,20 +116,16 @@ pub(crate) struct Vocabulary {
 }
 
 impl Vocabulary {
-    /// Facts of a vocabulary whose model has `entries`, each token once.
-    fn new<'a>(
+    /// Facts of a vocabulary, given the entries of its model.
+    fn new(
         definition: &Definition<'_>,
-        entries: impl Iterator<Item = (&'a str, u32)>,
-        added: &'a AddedTokens,
+        mut entries: Entries,
+        added: &AddedTokens,
         is_entry: impl Fn(&str) -> bool,
         unk_id: Option<u32>,
     ) -> Self {
-        let mut largest = None;
-        let mut lengths = Lengths::default();
-        for (token, id) in entries.chain(added.iter().filter(|(content, _)| !is_entry(content))) {
-            largest = largest.max(Some(id));
-            lengths.add(token);
-        }
+        entries.extend(added.iter().filter(|(content, _)| !is_entry(content)));
+        let Entries { largest, lengths } = entries;
         Self {
             size: largest.map_or(0, |largest| largest as usize + 1),
             unk_id,

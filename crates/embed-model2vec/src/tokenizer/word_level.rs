@@ -136,7 +136,7 @@ impl WordLevel {
         let added = AddedTokens::new(&definition.added_tokens, ids.len(), id_of)?;
         let facts = Vocabulary::new(
             definition,
-            entries.iter().map(|(token, id)| (token.as_ref(), *id)),
+            entries.iter().map(|(token, id)| (token.as_ref(), *id)).collect(),
             &added,
             |token| ids.contains_key(token),
             added.id(unk_token).or_else(|| id_of(unk_token)),

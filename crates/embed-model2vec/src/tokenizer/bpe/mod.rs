@@ -131,7 +131,7 @@ impl Bpe {
             },
         };
         let merging = Merging::new(model, &ids, unknown)?;
-        let entries = ids.iter().map(|(&token, &id)| (token, id));
+        let entries = ids.iter().map(|(&token, &id)| (token, id)).collect();
         let is_entry = |token: &str| ids.contains_key(token);
         let facts = Vocabulary::new(definition, entries, &added, is_entry, unk_id);
         let pool = Pool::default();

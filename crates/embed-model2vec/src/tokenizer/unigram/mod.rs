@@ -60,6 +60,7 @@ use super::added::{AddedTokens, Matcher, Part};
 use super::definition::{Definition, Vocab};
 use super::scratch::{Borrowed, Pool};
 use super::{IdSink, Vocabulary};
+use crate::both::both;
 use lattice::{LARGEST_BASE, Lattice};
 use pieces::Pieces;
 use pipeline::{Pipeline, Prepend};
@@ -120,7 +121,13 @@ impl Unigram {
             None => None,
         };
         let carries = !pipeline.metaspace.splits && !pipeline.splits_whitespace;
-        let pieces = Pieces::new(vocab, unk_id.is_none(), carries)?;
+        let entries = || (0..).zip(vocab).map(|(id, (piece, _))| (piece.as_ref(), id)).collect();
+        let (pieces, entries) = if pieces::are_many(vocab.len()) {
+            both(|| Pieces::new(vocab, unk_id.is_none(), carries), entries)
+        } else {
+            (Pieces::new(vocab, unk_id.is_none(), carries), entries())
+        };
+        let pieces = pieces?;
         let unknown = Unknown::new(&pieces, unk_id, model.byte_fallback);
 
         let is_entry = |piece: &str| {
@@ -130,7 +137,6 @@ impl Unigram {
         let added = AddedTokens::new(&definition.added_tokens, vocab.len(), |content| {
             pieces.id(content.as_bytes())
         })?;
-        let entries = (0..).zip(vocab).map(|(id, (piece, _))| (piece.as_ref(), id));
         let facts = Vocabulary::new(definition, entries, &added, is_entry, unk_id);
 
         let within_words = Cell::new(true);

@@ -17,6 +17,10 @@ use std::borrow::Cow;
 
 use builder::{Sorted, Trie};
 
+use crate::pages::Pages;
+
+pub(super) use builder::are_many;
+
 /// The largest score that is taken. It bounds how large a sum can get within a word, and so how far
 /// rounding can reach (`lattice.rs`).
 const LARGEST_SCORE: f64 = 1e5;
@@ -106,16 +110,18 @@ impl Pieces {
         if vocab.is_empty() || vocab.len() > MOST_PIECES {
             return None;
         }
-        let mut pieces = Vec::with_capacity(vocab.len());
+        // Large pages: those of the usual size would take longer to get than the pieces to be read.
+        let mut pages = Pages::new(size_of::<Sorted>() * vocab.len()).ok()?;
+        let pieces: &mut [Sorted] = bytemuck::cast_slice_mut(&mut pages);
         let mut lowest = if without_unknown { 0.0 } else { f64::INFINITY };
         let mut longest = 0;
-        for (id, (piece, score)) in (0_u32..).zip(vocab) {
+        for ((id, (piece, score)), sorted) in (0_u32..).zip(vocab).zip(&mut *pieces) {
             if piece.len() > LONGEST_PIECE || score.is_nan() || score.abs() > LARGEST_SCORE {
                 return None;
             }
             longest = longest.max(piece.len());
             lowest = f64::min(lowest, *score);
-            pieces.push(Sorted::new(piece.as_bytes(), id, *score));
+            *sorted = Sorted::new(piece.as_bytes(), id, *score);
         }
         let Trie { units, root, tails } = builder::build(vocab, pieces)?;
         let unknown_score = lowest - UNKNOWN_PENALTY;
@@ -269,7 +275,7 @@ mod tests {
         };
         let mut vocab: Vec<(Cow<'_, str>, f64)> =
             (1..60_000_u32).map(|id| (piece(id as usize).into(), -f64::from(id))).collect();
-        assert!(builder::are_shared(vocab.len()));
+        assert!(builder::are_many(vocab.len()));
         let pieces = Pieces::new(&vocab, false, true).expect("all differ");
         for (id, (piece, score)) in (0..).zip(&vocab) {
             let mut found = Vec::new();

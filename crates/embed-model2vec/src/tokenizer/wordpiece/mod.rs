@@ -96,7 +96,7 @@ impl WordPiece {
         let added = AddedTokens::new(&definition.added_tokens, entries.len(), model_id)?;
         let facts = Vocabulary::new(
             definition,
-            entries.iter().map(|(token, id)| (token.as_ref(), *id)),
+            entries.iter().map(|(token, id)| (token.as_ref(), *id)).collect(),
             &added,
             |token| model_id(token).is_some(),
             added.id(unk_token).or_else(|| model_id(unk_token)),

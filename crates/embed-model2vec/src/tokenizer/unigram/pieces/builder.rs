@@ -13,6 +13,8 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
+use bytemuck::{Pod, Zeroable};
+
 use super::Unit;
 use crate::both::both;
 
@@ -20,7 +22,7 @@ use crate::both::both;
 const LEAF_PIECES: usize = 4;
 
 /// Whether two threads share the work: for few pieces, starting one costs more than it saves.
-pub(super) fn are_shared(pieces: usize) -> bool {
+pub(in crate::tokenizer::unigram) fn are_many(pieces: usize) -> bool {
     pieces >= 1 << 14
 }
 
@@ -32,7 +34,8 @@ pub(super) struct Trie {
 }
 
 /// A piece while the trie is built.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Pod, Zeroable)]
+#[repr(C)]
 pub(super) struct Sorted {
     /// The first bytes, the very first one on top.
     head: u128,
@@ -62,24 +65,24 @@ impl Sorted {
 
 /// Builds the trie of all pieces of a vocabulary, of which there is one at least; `None` if two of
 /// them are the same.
-pub(super) fn build(vocab: &[(Cow<'_, str>, f64)], mut pieces: Vec<Sorted>) -> Option<Trie> {
-    let are_shared = are_shared(pieces.len());
-    let all_differ = if are_shared {
-        let (lower, upper) = halves(&mut pieces);
+pub(super) fn build(vocab: &[(Cow<'_, str>, f64)], pieces: &mut [Sorted]) -> Option<Trie> {
+    let are_many = are_many(pieces.len());
+    let all_differ = if are_many {
+        let (lower, upper) = halves(pieces);
         let (lower, upper) = both(|| sort(vocab, lower), || sort(vocab, upper));
         lower && upper
     } else {
-        sort(vocab, &mut pieces)
+        sort(vocab, pieces)
     };
     if !all_differ {
         return None;
     }
 
-    let mut builder = Builder::new(vocab, &pieces, pieces.len());
+    let mut builder = Builder::new(vocab, pieces, pieces.len());
     // The empty piece, if there is one, comes first. No text matches it.
     let first = usize::from(pieces[0].len == 0);
     let root = builder.add_children(first..pieces.len(), 0);
-    if are_shared {
+    if are_many {
         builder.share();
     }
     builder.add_all();
