@@ -16,6 +16,7 @@
 
 use embed_core::{Embedder as _, EncodeOptions, Error, Input, NormGuard, RowInfo};
 
+use crate::device::{self, Settings};
 use crate::kernels::Pooler;
 use crate::limits::Limits;
 use crate::model::StaticModel;
@@ -49,12 +50,13 @@ pub(crate) fn embed_into(
     }
 
     model.count_forward();
-    let forward = Forward {
-        model,
-        limits: model.limits(options),
-        normalize: model.normalizes(options).then_some(options.norm_guard),
-        columns,
-    };
+    let limits = model.limits(options);
+    let normalize = model.normalizes(options).then_some(options.norm_guard);
+    if let Some(device) = model.device() {
+        let settings = Settings { model, limits, normalize, columns };
+        return device::embed_into(device, &settings, inputs, out, info);
+    }
+    let forward = Forward { model, limits, normalize, columns };
     let batch = Part { first: 0, inputs, out, info };
     match model.workers() {
         Some(workers) if forward.cost(inputs) >= PARALLEL_BYTES => {

@@ -40,6 +40,7 @@ mod both;
 mod bundle;
 mod bytes;
 mod config;
+pub mod device;
 mod error;
 mod forward;
 mod kernels;

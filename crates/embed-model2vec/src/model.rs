@@ -11,6 +11,7 @@ use embed_core::{Embedder, EncodeOptions, Error, Input, Normalize, RowInfo, Toke
 use crate::both::both;
 use crate::bundle::{Bundle, Layout};
 use crate::config::ModelConfig;
+use crate::device::{self, Counts, Device, DeviceError, DeviceTable, PoolRows};
 use crate::error::LoadError;
 use crate::forward;
 use crate::kernels::{Level, Pooler};
@@ -87,6 +88,8 @@ pub struct StaticModel {
     level: Level,
     /// Threads that help with large batches, if there are any.
     workers: Option<Workers>,
+    /// The device that holds a copy of the table, if rows are not pooled here.
+    device: Option<Box<dyn PoolRows>>,
     identity: OnceLock<String>,
     forwards: AtomicU64,
 }
@@ -137,9 +140,35 @@ impl StaticModel {
             options,
             workers,
             level: Level::best(),
+            device: None,
             identity: OnceLock::new(),
             forwards: AtomicU64::new(0),
         })
+    }
+
+    /// Moves the model to a device: uploads the table, which stays there as long as the model lives.
+    ///
+    /// Texts are tokenized by the caller's thread as before. Rows agree with those of the processor to
+    /// rounding, not in bits.
+    ///
+    /// # Errors
+    ///
+    /// [`DeviceError`]: this program has no such device, or the device has no kernel for this table.
+    pub fn on(mut self, device: Device) -> Result<Self, DeviceError> {
+        self.device = match device {
+            Device::Cpu => None,
+            device => {
+                let table = DeviceTable::new(&self.weights, &self.bundle.weights.bytes, device)?;
+                device::upload(device, &table)?
+            }
+        };
+        Ok(self)
+    }
+
+    /// How often the device was asked for something since the table was uploaded; `None` where rows
+    /// are pooled by the processor.
+    pub fn device_counts(&self) -> Option<Counts> {
+        self.device.as_ref().map(|device| device.counts())
     }
 
     /// The pooling kernels that this machine can run, the fastest one last. For benchmarks and
@@ -257,6 +286,10 @@ impl StaticModel {
     #[cfg(feature = "tokenizers")]
     pub(crate) fn config(&self) -> &ModelConfig {
         &self.config
+    }
+
+    pub(crate) fn device(&self) -> Option<&dyn PoolRows> {
+        self.device.as_deref()
     }
 
     pub(crate) fn level(&self) -> Level {

@@ -5,8 +5,8 @@
 pub(crate) struct Bags {
     /// The ids of all bags.
     ids: Vec<u32>,
-    /// Bag `i` is `ids[offsets[i]..offsets[i + 1]]`.
-    offsets: Vec<usize>,
+    /// Bag `i` is `ids[offsets[i]..offsets[i + 1]]`; the first one is 0.
+    offsets: Vec<u32>,
 }
 
 impl Bags {
@@ -20,12 +20,38 @@ impl Bags {
     }
 
     /// Ends the current bag.
+    ///
+    /// # Panics
+    ///
+    /// If there are more than `u32::MAX` ids.
     pub(crate) fn close(&mut self) {
-        self.offsets.push(self.ids.len());
+        self.offsets.push(u32::try_from(self.ids.len()).expect("fewer ids than 16 GiB"));
+    }
+
+    /// No bags, with the memory of those that were there.
+    pub(crate) fn clear(&mut self) {
+        self.ids.clear();
+        self.offsets.truncate(1);
+    }
+
+    /// The number of bags.
+    pub(crate) fn len(&self) -> usize {
+        self.offsets.len() - 1
+    }
+
+    /// The ids of all bags, one bag after the other.
+    pub(crate) fn ids(&self) -> &[u32] {
+        &self.ids
+    }
+
+    /// Where each bag begins among the ids, and the last one ends; one more than there are bags.
+    pub(crate) fn offsets(&self) -> &[u32] {
+        &self.offsets
     }
 
     /// The bags in order.
+    #[cfg(feature = "candle")]
     pub(crate) fn iter(&self) -> impl Iterator<Item = &[u32]> {
-        self.offsets.windows(2).map(|bounds| &self.ids[bounds[0]..bounds[1]])
+        self.offsets.windows(2).map(|bounds| &self.ids[bounds[0] as usize..bounds[1] as usize])
     }
 }

@@ -22,7 +22,6 @@
 //! vocabulary, as loading has checked, and every access is checked again where that costs nothing:
 //! nothing here reads past a table, whatever the ids.
 
-#[cfg(feature = "candle")]
 mod bags;
 mod base;
 mod block;
@@ -36,7 +35,6 @@ mod tests;
 #[cfg(target_arch = "x86_64")]
 mod x86;
 
-#[cfg(feature = "candle")]
 pub(crate) use bags::Bags;
 pub(crate) use level::Level;
 pub(crate) use pooler::Pooler;

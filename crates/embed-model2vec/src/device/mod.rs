@@ -1,0 +1,164 @@
+//! Where a model does its arithmetic: on the processor, or on a GPU that holds its table.
+//!
+//! A model is moved to a device once, with [`StaticModel::on`](crate::StaticModel::on): its table is
+//! uploaded and stays there. Texts are tokenized here; what goes to the device is a batch of bags of
+//! ids, and what comes back is one row for each, by one launch and one read-back.
+//!
+//! ```text
+//! texts --tokenizer--> bags (ids, offsets) --launch--> pooled rows --read-back--> rows
+//! ```
+//!
+//! The op is ragged: nothing is padded, so that a long text costs its own tokens. Every device adds up
+//! a row in token order, without fused operations and without fast math, so that rows agree with those
+//! of the processor to rounding: within 3e-6 when normalized.
+//!
+//! Memory on the device: the table, and for the batch on its way [`CHUNK_TOKENS`] ids and
+//! [`CHUNK_VALUES`] values of rows. A larger batch goes in several pieces, each of them one launch and
+//! one read-back.
+
+mod batch;
+mod error;
+mod table;
+
+use std::fmt;
+use std::str::FromStr;
+
+pub use batch::{CHUNK_TOKENS, CHUNK_VALUES};
+pub(crate) use batch::{Settings, embed_into};
+pub use error::DeviceError;
+pub(crate) use table::{DeviceTable, Kind};
+
+use embed_core::NormGuard;
+
+use crate::kernels::Bags;
+
+/// A device to compute on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Device {
+    /// The processor: the fastest choice for all but large batches, and exact to the last bit.
+    #[default]
+    Cpu,
+    /// The first GPU that this program can use, and the processor where there is none.
+    Auto,
+    /// The first Metal device of a Mac.
+    Metal,
+    /// A CUDA device by its number.
+    Cuda(usize),
+}
+
+impl fmt::Display for Device {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Cpu => f.write_str("cpu"),
+            Self::Auto => f.write_str("auto"),
+            Self::Metal => f.write_str("metal"),
+            Self::Cuda(number) => write!(f, "cuda:{number}"),
+        }
+    }
+}
+
+/// A text that names no device.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("expected cpu, auto, metal, cuda or cuda:N with a number N, found {found:?}")]
+pub struct DeviceNameError {
+    /// The text.
+    pub found: String,
+}
+
+impl FromStr for Device {
+    type Err = DeviceNameError;
+
+    fn from_str(name: &str) -> Result<Self, DeviceNameError> {
+        let unknown = || DeviceNameError { found: name.to_owned() };
+        match name {
+            "cpu" => Ok(Self::Cpu),
+            "auto" => Ok(Self::Auto),
+            "metal" => Ok(Self::Metal),
+            "cuda" => Ok(Self::Cuda(0)),
+            _ => {
+                let number = name.strip_prefix("cuda:").ok_or_else(unknown)?;
+                // `parse` alone would take "+1".
+                let plain = number.bytes().all(|byte| byte.is_ascii_digit());
+                number.parse().ok().filter(|_| plain).map(Self::Cuda).ok_or_else(unknown)
+            }
+        }
+    }
+}
+
+/// The table of one model on one device.
+pub(crate) trait PoolRows: fmt::Debug + Send + Sync {
+    /// Pools some bags: one launch and one read-back.
+    fn pool(&self, task: Task<'_>) -> Result<(), DeviceError>;
+
+    /// The device, in words: "NVIDIA H200 (cuda:0)".
+    fn name(&self) -> &str;
+
+    /// What was done since the table was uploaded.
+    fn counts(&self) -> Counts;
+}
+
+/// One launch.
+pub(crate) struct Task<'a> {
+    /// At least one bag; every id is below the vocabulary of the table.
+    pub(crate) bags: &'a Bags,
+    /// Width of a row: at least 1 and at most that of the table.
+    pub(crate) columns: usize,
+    /// How rows are scaled to length 1, if they are.
+    pub(crate) normalize: Option<NormGuard>,
+    /// `[bags, columns]`.
+    pub(crate) out: &'a mut [f32],
+}
+
+/// How often a device was asked to do something.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Counts {
+    /// Kernels that were launched.
+    pub launches: u64,
+    /// Rows that were fetched, counted by fetches.
+    pub read_backs: u64,
+}
+
+/// Uploads a table; `None` for the processor, which needs no copy.
+pub(crate) fn upload(
+    device: Device,
+    table: &DeviceTable<'_>,
+) -> Result<Option<Box<dyn PoolRows>>, DeviceError> {
+    match device {
+        Device::Cpu => Ok(None),
+        Device::Auto => match available().into_iter().find(|device| *device != Device::Cpu) {
+            Some(gpu) => upload(gpu, table),
+            None => Ok(None),
+        },
+        Device::Metal | Device::Cuda(_) => {
+            let _ = table;
+            Err(DeviceError::NotBuilt { device })
+        }
+    }
+}
+
+/// The devices that this program can use on this machine; the processor comes last.
+pub fn available() -> Vec<Device> {
+    vec![Device::Cpu]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn devices_are_read_as_they_are_written() {
+        for device in [Device::Cpu, Device::Auto, Device::Metal, Device::Cuda(0), Device::Cuda(12)]
+        {
+            assert_eq!(device.to_string().parse(), Ok(device));
+        }
+        assert_eq!("cuda".parse(), Ok(Device::Cuda(0)));
+        for name in
+            ["", "gpu", "CPU", "cuda:", "cuda:-1", "cuda:+1", "cuda:x", "cuda:99999999999999999999"]
+        {
+            let error = name.parse::<Device>().expect_err("no device");
+            assert_eq!(error, DeviceNameError { found: name.to_owned() });
+        }
+    }
+}
