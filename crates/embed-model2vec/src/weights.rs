@@ -13,6 +13,7 @@ use bytemuck::AnyBitPattern;
 use half::{bf16, f16};
 use safetensors::tensor::{Dtype, SafeTensors, TensorView};
 
+use crate::both::both;
 use crate::bundle::{BundleFile, Layout};
 use crate::error::LoadError;
 use crate::pages::Pages;
@@ -84,6 +85,9 @@ pub(crate) enum Stored<T> {
 /// Tables above this size are not copied: it would take longer than a tenth of a second, and memory
 /// that other processes could share.
 const MAX_ALIGNED_BYTES: usize = 256 << 20;
+
+/// Tables above this size are copied by two threads: new memory is as slow as the file.
+const SHARED_BYTES: usize = 4 << 20;
 
 impl<T: AnyBitPattern> Stored<T> {
     /// The elements; `file` is the file that they were loaded from.
@@ -238,7 +242,15 @@ impl<'a> Reader<'a> {
         }
         let copy = || {
             let mut pages = Pages::new(bytes.len())?;
-            self.file.bytes.copy_from(start, &mut pages)?;
+            let (front, back) = pages.split_at_mut(bytes.len() / 2);
+            let middle = start + front.len();
+            let (front, back) = if bytes.len() > SHARED_BYTES {
+                let file = &self.file.bytes;
+                both(|| file.copy_from(start, front), || file.copy_from(middle, back))
+            } else {
+                (self.file.bytes.copy_from(start, front), self.file.bytes.copy_from(middle, back))
+            };
+            front.and(back)?;
             Ok(Stored::Aligned(pages))
         };
         copy().map_err(|source| LoadError::Read { path: self.file.path.clone(), source })

@@ -59,7 +59,7 @@ use std::ops::ControlFlow;
 use super::added::{AddedTokens, Matcher, Part};
 use super::definition::{Definition, Vocab};
 use super::scratch::{Borrowed, Pool};
-use super::{IdSink, Vocabulary};
+use super::{Entries, IdSink, Vocabulary};
 use crate::both::both;
 use lattice::{LARGEST_BASE, Lattice};
 use pieces::Pieces;
@@ -114,20 +114,24 @@ impl Unigram {
         let (Vocab::Scores(vocab), "Unigram") = (&model.vocab, model.kind.as_str()) else {
             return None;
         };
-        let mut pipeline = Pipeline::read(&definition.normalizer, &definition.pre_tokenizer)?;
         let unk_id = match model.unk_id {
             Some(id) if id >= vocab.len() => return None,
             Some(id) => Some(u32::try_from(id).ok()?),
             None => None,
         };
-        let carries = !pipeline.metaspace.splits && !pipeline.splits_whitespace;
-        let entries = || (0..).zip(vocab).map(|(id, (piece, _))| (piece.as_ref(), id)).collect();
-        let (pieces, entries) = if pieces::are_many(vocab.len()) {
-            both(|| Pieces::new(vocab, unk_id.is_none(), carries), entries)
-        } else {
-            (Pieces::new(vocab, unk_id.is_none(), carries), entries())
+        let pieces = || Pieces::new(vocab, unk_id.is_none());
+        let others = || {
+            let entries = (0..).zip(vocab).map(|(id, (piece, _))| (piece.as_ref(), id));
+            let pipeline = Pipeline::read(&definition.normalizer, &definition.pre_tokenizer);
+            (pipeline, entries.collect::<Entries>())
         };
-        let pieces = pieces?;
+        let (pieces, (pipeline, entries)) =
+            if pieces::are_many(vocab.len()) { both(pieces, others) } else { (pieces(), others()) };
+        let (mut pieces, mut pipeline) = (pieces?, pipeline?);
+        let carries = !pipeline.metaspace.splits && !pipeline.splits_whitespace;
+        if carries {
+            pieces.keep_scores(vocab);
+        }
         let unknown = Unknown::new(&pieces, unk_id, model.byte_fallback);
 
         let is_entry = |piece: &str| {

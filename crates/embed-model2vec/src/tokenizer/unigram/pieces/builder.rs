@@ -63,17 +63,21 @@ impl Sorted {
     }
 }
 
-/// Builds the trie of all pieces of a vocabulary, of which there is one at least; `None` if two of
-/// them are the same.
-pub(super) fn build(vocab: &[(Cow<'_, str>, f64)], pieces: &mut [Sorted]) -> Option<Trie> {
+/// Builds the trie of all pieces of a vocabulary, of which there is one at least, and of which the
+/// first `lower` come before all others; `None` if two of them are the same.
+pub(super) fn build(
+    vocab: &[(Cow<'_, str>, f64)],
+    pieces: &mut [Sorted],
+    lower: usize,
+) -> Option<Trie> {
     let are_many = are_many(pieces.len());
-    let all_differ = if are_many {
-        let (lower, upper) = halves(pieces);
-        let (lower, upper) = both(|| sort(vocab, lower), || sort(vocab, upper));
-        lower && upper
+    let (lower, upper) = pieces.split_at_mut(lower);
+    let (lower_differ, upper_differ) = if are_many {
+        both(|| sort(vocab, lower), || sort(vocab, upper))
     } else {
-        sort(vocab, pieces)
+        (sort(vocab, lower), sort(vocab, upper))
     };
+    let all_differ = lower_differ && upper_differ;
     if !all_differ {
         return None;
     }
@@ -94,20 +98,48 @@ pub(super) fn build(vocab: &[(Cow<'_, str>, f64)], pieces: &mut [Sorted]) -> Opt
     Some(Trie { units, root, tails })
 }
 
-/// Parts pieces into two groups of about the same size, all of the first one before all of the other.
-fn halves(pieces: &mut [Sorted]) -> (&mut [Sorted], &mut [Sorted]) {
-    const SAMPLES: usize = 255;
-    let mut heads: Vec<u128> =
-        pieces.iter().step_by(pieces.len().div_ceil(SAMPLES)).map(|piece| piece.head).collect();
-    let middle = heads.len() / 2;
-    let (_, &mut middle, _) = heads.select_nth_unstable(middle);
-    // Every piece is moved, wherever it belongs: a branch would be guessed wrong half of the time.
-    let mut lower = 0;
-    for number in 0..pieces.len() {
-        pieces.swap(lower, number);
-        lower += usize::from(pieces[lower].head < middle);
+/// A list of pieces in two groups, all of the first one before all of the other.
+///
+/// The first group grows from the front and the second one from the end. A piece is written to both
+/// places, and one of them counts: a branch would be guessed wrong half of the time.
+pub(super) struct Halves<'p> {
+    pieces: &'p mut [Sorted],
+    /// The second group begins with this head.
+    middle: u128,
+    front: usize,
+    back: usize,
+}
+
+impl<'p> Halves<'p> {
+    /// An empty list with room for exactly the pieces of a vocabulary; two groups if there are many.
+    pub(super) fn new(vocab: &[(Cow<'_, str>, f64)], pieces: &'p mut [Sorted]) -> Self {
+        const SAMPLES: usize = 255;
+        let middle = if are_many(vocab.len()) {
+            let sample = vocab.iter().step_by(vocab.len().div_ceil(SAMPLES));
+            let mut heads: Vec<u128> = sample.map(|(piece, _)| head(piece.as_bytes())).collect();
+            let half = heads.len() / 2;
+            *heads.select_nth_unstable(half).1
+        } else {
+            u128::MAX
+        };
+        let back = pieces.len();
+        Self { pieces, middle, front: 0, back }
     }
-    pieces.split_at_mut(lower)
+
+    /// Adds a piece; there must be room.
+    #[inline]
+    pub(super) fn push(&mut self, piece: Sorted) {
+        let is_lower = piece.head < self.middle;
+        self.pieces[self.front] = piece;
+        self.pieces[self.back - 1] = piece;
+        self.front += usize::from(is_lower);
+        self.back -= usize::from(!is_lower);
+    }
+
+    /// The pieces, and how many of them are in the first group.
+    pub(super) fn finish(self) -> (&'p mut [Sorted], usize) {
+        (self.pieces, self.front)
+    }
 }
 
 /// Sorts pieces, and says whether all of them differ.
