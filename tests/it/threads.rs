@@ -7,6 +7,8 @@ use std::thread;
 use embed_core::{Embedder as _, EncodeOptions, Error, Input, MaxLength, Normalize, RowInfo};
 use embed_model2vec::{Bundle, ModelOptions, StaticModel};
 
+use crate::fixture::{self, Tensor};
+
 #[test]
 fn many_threads_with_different_options_get_their_own_rows() {
     let model = StaticModel::default_embedded();
@@ -92,4 +94,23 @@ fn of_several_refused_texts_the_first_is_named_whatever_the_threads() {
         let expected = Error::TextTooLarge { input: 700, bytes: 20_000, limit: 10_000 };
         assert_eq!(refused.map_err(|error| error.to_string()), Err(expected.to_string()));
     }
+}
+
+/// After a mebibyte of text a table is moved to where it is read faster.
+#[test]
+fn rows_are_the_same_before_and_after_a_table_is_moved() {
+    let model = fixture::model(&[Tensor::table()]).expect("a model");
+    let text = "a b f ".repeat(1 << 14);
+    let options = EncodeOptions::default().with_max_length(MaxLength::Unlimited);
+    let expected = model.embed_with(&["a b"], &options).expect("a row");
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                for _ in 0..20 {
+                    let rows = model.embed_with(&["a b", &text, "a b"], &options).expect("rows");
+                    assert_eq!((rows.row(0), rows.row(2)), (expected.row(0), expected.row(0)));
+                }
+            });
+        }
+    });
 }

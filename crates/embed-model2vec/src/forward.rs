@@ -48,16 +48,17 @@ pub(crate) fn embed_into(
         return Ok(());
     }
 
-    model.count_forward();
     let forward = Forward {
         model,
         limits: model.limits(options),
         normalize: model.normalizes(options).then_some(options.norm_guard),
         columns,
     };
+    let cost = forward.cost(inputs);
+    model.count_forward(cost);
     let batch = Part { first: 0, inputs, out, info };
     match model.workers() {
-        Some(workers) if forward.cost(inputs) >= PARALLEL_BYTES => {
+        Some(workers) if cost >= PARALLEL_BYTES => {
             workers.share(forward.divide(batch), |supply| forward.work_off(supply))
         }
         _ => forward.desk().work(batch),

@@ -1,20 +1,22 @@
 //! The weights file: safetensors to a table, token weights and a mapping.
 //!
 //! Everything that depends on how a tensor is stored is decided here, once, at load. The table keeps
-//! its stored element type. It stays in the file where it begins with a cache line there, and is copied
-//! to where it does otherwise, unless it is very large; the two small per-token tensors are converted.
+//! its stored element type and, where its bytes are suitably aligned, stays in the mapped file; the two
+//! small per-token tensors are converted. Where rows do not begin with a line of the processor's cache,
+//! [`Weights::align`] can copy the table to where they do.
 //!
-//! After [`Weights::new`] every token id below the vocabulary size leads to a row that exists: the
+//! After [`Weights::load`] every token id below the vocabulary size leads to a row that exists: the
 //! kernels rely on that.
 
 use std::ops::Range;
+use std::sync::OnceLock;
 
 use bytemuck::AnyBitPattern;
 use half::{bf16, f16};
 use safetensors::tensor::{Dtype, SafeTensors, TensorView};
 
-use crate::both::both;
 use crate::bundle::{BundleFile, Layout};
+use crate::bytes::Bytes;
 use crate::error::LoadError;
 use crate::pages::Pages;
 use crate::prefetch::CACHE_LINE;
@@ -71,31 +73,54 @@ impl Elements {
     }
 }
 
-/// Elements in the weights file, or in a copy where the file has them at an unsuitable address: their
-/// type may need another one, and rows are read faster from whole cache lines.
+/// Elements in the weights file, or in a copy where the file has them at an unsuitable address.
 #[derive(Debug)]
 pub(crate) enum Stored<T> {
-    InFile(Range<usize>),
-    /// The file's bytes, at the beginning of a page.
-    Aligned(Pages),
-    /// In the byte order of this machine, where it is not the file's.
+    InFile(InFile),
     Copied(Vec<T>),
+}
+
+/// A table in the file, and later maybe in a place that is faster to read.
+#[derive(Debug)]
+pub(crate) struct InFile {
+    range: Range<usize>,
+    /// The same bytes, at the beginning of a page.
+    aligned: OnceLock<Pages>,
 }
 
 /// Tables above this size are not copied: it would take longer than a tenth of a second, and memory
 /// that other processes could share.
 const MAX_ALIGNED_BYTES: usize = 256 << 20;
 
-/// Tables above this size are copied by two threads: new memory is as slow as the file.
-const SHARED_BYTES: usize = 4 << 20;
+impl InFile {
+    fn bytes<'a>(&'a self, file: &'a [u8]) -> &'a [u8] {
+        match self.aligned.get() {
+            Some(pages) => pages,
+            None => &file[self.range.clone()],
+        }
+    }
+
+    /// Copies the table to where it begins with a cache line, unless it does, or is large. Readers go
+    /// on meanwhile. What cannot be copied stays where it is.
+    fn align(&self, file: &Bytes) {
+        let bytes = &file[self.range.clone()];
+        let lies_well = bytes.as_ptr().addr().is_multiple_of(CACHE_LINE);
+        if lies_well || bytes.len() > MAX_ALIGNED_BYTES {
+            return;
+        }
+        let Ok(mut pages) = Pages::new(bytes.len()) else { return };
+        if file.copy_from(self.range.start, &mut pages).is_ok() && self.aligned.set(pages).is_ok() {
+            file.release();
+        }
+    }
+}
 
 impl<T: AnyBitPattern> Stored<T> {
     /// The elements; `file` is the file that they were loaded from.
     pub(crate) fn get<'a>(&'a self, file: &'a [u8]) -> &'a [T] {
         match self {
-            Self::InFile(range) => bytemuck::cast_slice(&file[range.clone()]),
+            Self::InFile(place) => bytemuck::cast_slice(place.bytes(file)),
             Self::Copied(values) => values,
-            Self::Aligned(pages) => bytemuck::cast_slice(pages),
         }
     }
 }
@@ -127,51 +152,49 @@ impl TokenWeights {
     }
 }
 
-/// The table of a weights file, which does not depend on the tokenizer.
-pub(crate) struct Table {
-    name: String,
-    elements: Elements,
-    rows: usize,
-    dim: usize,
-}
-
-impl Table {
-    /// Finds the table and copies it if it has to be copied.
-    pub(crate) fn load(file: &BundleFile, layout: Layout) -> Result<Self, LoadError> {
-        let reader = Reader::new(file)?;
-        let (name, table) = reader.table(layout)?;
-        let [rows, dim] = *table.shape() else {
-            return Err(reader.shape_error(&name, "[rows, dim]", &table));
-        };
-        if dim == 0 || rows == 0 {
-            return Err(reader.shape_error(&name, "[rows, dim], neither of them 0", &table));
-        }
-        let elements = reader.elements(&name, &table)?;
-        Ok(Self { name, elements, rows, dim })
-    }
-}
-
 impl Weights {
-    /// Reads and checks what a tokenizer with ids below `vocabulary` needs beside the table of `file`.
-    pub(crate) fn new(
-        table: Table,
+    /// Reads and checks the weights file for a tokenizer with ids below `vocabulary`.
+    pub(crate) fn load(
         file: &BundleFile,
+        layout: Layout,
         vocabulary: usize,
     ) -> Result<Self, LoadError> {
         let reader = Reader::new(file)?;
-        let Table { name, elements, rows, dim } = table;
+        let (table_name, table) = reader.table(layout)?;
+        let [rows, dim] = *table.shape() else {
+            return Err(reader.shape_error(&table_name, "[rows, dim]", &table));
+        };
+        if dim == 0 || rows == 0 {
+            return Err(reader.shape_error(&table_name, "[rows, dim], neither of them 0", &table));
+        }
+        let elements = reader.elements(&table_name, &table)?;
+
         let mapping = reader.mapping(rows, vocabulary)?;
         if mapping.is_none() && rows < vocabulary {
             let path = file.path.clone();
             return Err(LoadError::TooFewRows {
                 path,
-                tensor: name,
+                tensor: table_name,
                 expected: vocabulary,
                 found: rows,
             });
         }
         let factors = reader.token_weights(vocabulary)?;
-        Ok(Self { elements, rows, dim, factors, mapping, table_name: name })
+        Ok(Self { elements, rows, dim, factors, mapping, table_name })
+    }
+
+    /// Moves the table to where it is read faster, if that is elsewhere: see [`InFile`]. Takes some
+    /// milliseconds; `file` is the file that the weights were loaded from.
+    pub(crate) fn align(&self, file: &Bytes) {
+        match &self.elements {
+            Elements::F64(Stored::InFile(place))
+            | Elements::F32(Stored::InFile(place))
+            | Elements::F16(Stored::InFile(place))
+            | Elements::Bf16(Stored::InFile(place))
+            | Elements::I8(Stored::InFile(place))
+            | Elements::U8(Stored::InFile(place)) => place.align(file),
+            _ => {}
+        }
     }
 
     /// The row of the table that holds token `id`.
@@ -211,49 +234,32 @@ impl<'a> Reader<'a> {
 
     fn elements(&self, name: &str, table: &TensorView<'_>) -> Result<Elements, LoadError> {
         Ok(match table.dtype() {
-            Dtype::F64 => Elements::F64(self.stored(table, f64::from_le_bytes)?),
-            Dtype::F32 => Elements::F32(self.stored(table, f32::from_le_bytes)?),
-            Dtype::F16 => Elements::F16(self.stored(table, u16::from_le_bytes)?),
-            Dtype::BF16 => Elements::Bf16(self.stored(table, u16::from_le_bytes)?),
-            Dtype::I8 => Elements::I8(self.stored(table, i8::from_le_bytes)?),
-            Dtype::U8 => Elements::U8(self.stored(table, u8::from_le_bytes)?),
+            Dtype::F64 => Elements::F64(self.stored(table, f64::from_le_bytes)),
+            Dtype::F32 => Elements::F32(self.stored(table, f32::from_le_bytes)),
+            Dtype::F16 => Elements::F16(self.stored(table, u16::from_le_bytes)),
+            Dtype::BF16 => Elements::Bf16(self.stored(table, u16::from_le_bytes)),
+            Dtype::I8 => Elements::I8(self.stored(table, i8::from_le_bytes)),
+            Dtype::U8 => Elements::U8(self.stored(table, u8::from_le_bytes)),
             _ => return Err(self.type_error(name, "F64, F32, F16, BF16, I8, U8", table)),
         })
     }
 
-    /// Leaves a table in the file if it begins with a cache line there, or is large; copies it
-    /// otherwise.
+    /// Leaves a table in the file if it can be read there as it is, and copies it otherwise.
     fn stored<T: AnyBitPattern, const N: usize>(
         &self,
         tensor: &TensorView<'_>,
         read: fn([u8; N]) -> T,
-    ) -> Result<Stored<T>, LoadError> {
+    ) -> Stored<T> {
         let bytes = tensor.data();
         let readable_in_place =
             cfg!(target_endian = "little") && bytemuck::try_cast_slice::<u8, T>(bytes).is_ok();
-        let lies_well = bytes.as_ptr().addr().is_multiple_of(CACHE_LINE);
+        if !readable_in_place {
+            return Stored::Copied(convert(tensor, read));
+        }
         // The tensor's bytes are a part of the file's bytes: their distance is the offset.
         let start = bytes.as_ptr().addr() - self.file.bytes.as_ptr().addr();
-        if readable_in_place && (lies_well || bytes.len() > MAX_ALIGNED_BYTES) {
-            return Ok(Stored::InFile(start..start + bytes.len()));
-        }
-        if cfg!(target_endian = "big") {
-            return Ok(Stored::Copied(convert(tensor, read)));
-        }
-        let copy = || {
-            let mut pages = Pages::new(bytes.len())?;
-            let (front, back) = pages.split_at_mut(bytes.len() / 2);
-            let middle = start + front.len();
-            let (front, back) = if bytes.len() > SHARED_BYTES {
-                let file = &self.file.bytes;
-                both(|| file.copy_from(start, front), || file.copy_from(middle, back))
-            } else {
-                (self.file.bytes.copy_from(start, front), self.file.bytes.copy_from(middle, back))
-            };
-            front.and(back)?;
-            Ok(Stored::Aligned(pages))
-        };
-        copy().map_err(|source| LoadError::Read { path: self.file.path.clone(), source })
+        let range = start..start + bytes.len();
+        Stored::InFile(InFile { range, aligned: OnceLock::new() })
     }
 
     fn mapping(&self, rows: usize, vocabulary: usize) -> Result<Option<Vec<u32>>, LoadError> {
@@ -370,7 +376,6 @@ mod tests {
     use std::path::PathBuf;
 
     use super::*;
-    use crate::bytes::Bytes;
 
     /// A file with one F32 table whose data starts at `8 + header_length`.
     fn file_with_header_length(header_length: usize) -> BundleFile {
@@ -386,43 +391,50 @@ mod tests {
         BundleFile { path: PathBuf::from("m"), bytes: Bytes::Owned(bytes) }
     }
 
-    fn load(file: &BundleFile, layout: Layout, vocabulary: usize) -> Result<Weights, LoadError> {
-        Weights::new(Table::load(file, layout)?, file, vocabulary)
-    }
-
     #[test]
-    fn a_table_begins_where_a_cache_line_begins() -> Result<(), LoadError> {
+    fn a_table_reads_the_same_wherever_it_lies() -> Result<(), LoadError> {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let path = folder.path().join("m");
+        let mut copied = 0;
         for header_length in 72..72 + CACHE_LINE {
             let owned = file_with_header_length(header_length);
             std::fs::write(&path, &*owned.bytes).expect("a writable folder");
             let mapped =
                 BundleFile { path: path.clone(), bytes: Bytes::map(&path).expect("a file") };
             for file in [owned, mapped] {
-                let weights = load(&file, Layout::Native, 2)?;
+                let weights = Weights::load(&file, Layout::Native, 2)?;
                 let Elements::F32(stored) = &weights.elements else { panic!("the table is F32") };
+                assert_eq!(stored.get(&file.bytes), [1.5, -2.0]);
+                weights.align(&file.bytes);
+                weights.align(&file.bytes);
                 let elements = stored.get(&file.bytes);
                 assert_eq!(elements, [1.5, -2.0]);
-                assert!(elements.as_ptr().addr().is_multiple_of(CACHE_LINE));
+                if matches!(stored, Stored::Copied(_)) {
+                    copied += 1;
+                } else {
+                    assert!(elements.as_ptr().addr().is_multiple_of(CACHE_LINE));
+                }
             }
         }
+        assert_eq!(copied, 2 * 48, "three of four addresses are odd for a 4-byte element");
         Ok(())
     }
 
     #[cfg(feature = "default-model")]
     #[test]
-    fn the_table_of_the_default_model_is_not_copied() -> Result<(), LoadError> {
+    fn the_table_of_the_default_model_lies_well() -> Result<(), LoadError> {
         let bytes = Bytes::Static(embed_default_model::WEIGHTS);
         let file = BundleFile { path: PathBuf::from("default"), bytes };
-        let weights = load(&file, Layout::Native, 29_525)?;
-        assert!(matches!(weights.elements, Elements::I8(Stored::InFile(_))));
+        let weights = Weights::load(&file, Layout::Native, 29_525)?;
+        weights.align(&file.bytes);
+        let Elements::I8(Stored::InFile(place)) = &weights.elements else { panic!("I8, in place") };
+        assert!(place.aligned.get().is_none(), "there is nothing to be gained");
         Ok(())
     }
 
     #[test]
     fn more_rows_than_ids_are_fine() -> Result<(), LoadError> {
-        let weights = load(&file_with_header_length(72), Layout::SentenceTransformers, 1)?;
+        let weights = Weights::load(&file_with_header_length(72), Layout::SentenceTransformers, 1)?;
         assert_eq!((weights.rows, weights.dim, weights.table_name.as_str()), (2, 1, "embeddings"));
         Ok(())
     }
