@@ -121,7 +121,7 @@ impl Unigram {
         };
         let pieces = || Pieces::new(vocab, unk_id.is_none());
         let others = || {
-            let entries = (0..).zip(vocab).map(|(id, (piece, _))| (piece.as_ref(), id));
+            let entries = vocab.texts().zip(0..);
             let pipeline = Pipeline::read(&definition.normalizer, &definition.pre_tokenizer);
             (pipeline, entries.collect::<Entries>())
         };
@@ -136,7 +136,7 @@ impl Unigram {
 
         let is_entry = |piece: &str| {
             pieces.id(piece.as_bytes()).is_some()
-                || piece.is_empty() && vocab.iter().any(|(piece, _)| piece.is_empty())
+                || piece.is_empty() && vocab.texts().any(str::is_empty)
         };
         let added = AddedTokens::new(&definition.added_tokens, vocab.len(), |content| {
             pieces.id(content.as_bytes())
@@ -156,7 +156,7 @@ impl Unigram {
         let metaspace = &pipeline.metaspace;
         let cuts = metaspace.splits
             || carries
-                && !vocab.iter().any(|(piece, _)| {
+                && !vocab.texts().any(|piece| {
                     let mut characters = piece.chars();
                     characters.next();
                     characters.as_str().contains(metaspace.replacement)
