@@ -92,7 +92,7 @@ impl Forward<'_> {
             Input::Text(text) => text.len().min(limit),
             Input::Ids(ids) => size_of_val(*ids),
         };
-        inputs.iter().map(cost).sum()
+        inputs.iter().map(cost).fold(0, usize::saturating_add)
     }
 
     /// Cuts a batch into parts of about [`PART_BYTES`], in order.
@@ -188,7 +188,7 @@ pub(crate) fn push_input(
             }
             let mut filter = limits.filter(sink, false);
             // A break means that the limit was reached: the rest does not count.
-            let _ = ids.iter().try_for_each(|&id| filter.push(id));
+            let _ = filter.push_all(ids);
             filter.info()
         }
     };

@@ -59,9 +59,15 @@ impl Default for ModelOptions {
     }
 }
 
-/// Text after which a table is copied to where it is read faster. That takes as long as embedding
-/// about a mebibyte: whoever stops right here has waited twice as long as needed, and nobody longer.
-const ALIGNED_AFTER: usize = 1 << 20;
+/// Text after which a table is moved to where it is read faster: as much as is embedded in about the time
+/// that moving takes, so that whoever stops right here has waited twice as long as needed, and nobody
+/// longer.
+///
+/// A table of 30 MiB takes 8 ms, and so does a mebibyte of English. Less than that is not worth counting.
+fn worth_moving_after(table_bytes: usize) -> usize {
+    const LEAST: usize = 1 << 20;
+    LEAST.max(table_bytes / 32)
+}
 
 /// A Model2Vec model: a tokenizer and a table of rows, ready to embed from any number of threads.
 ///
@@ -92,8 +98,10 @@ pub struct StaticModel {
     workers: Option<Workers>,
     identity: OnceLock<String>,
     forwards: AtomicU64,
-    /// Bytes of text so far, until the table was aligned.
-    embedded_bytes: AtomicUsize,
+    /// Bytes of text and ids of all batches so far, until the table was moved.
+    bytes_before_move: AtomicUsize,
+    /// What that number has to reach.
+    worth_moving_after: usize,
 }
 
 impl StaticModel {
@@ -128,6 +136,8 @@ impl StaticModel {
         let vocabulary = tokenizer.vocabulary().size;
         let weights = Weights::load(&bundle.weights, bundle.layout, vocabulary)?;
         let workers = Workers::new(options.threads)?;
+        let table_bytes = weights.elements.bytes(&bundle.weights.bytes).len();
+        let worth_moving_after = worth_moving_after(table_bytes);
         // Read through once, and now only for the identity and for the reference forward.
         bundle.tokenizer.bytes.release();
         Ok(Self {
@@ -140,8 +150,15 @@ impl StaticModel {
             level: Level::best(),
             identity: OnceLock::new(),
             forwards: AtomicU64::new(0),
-            embedded_bytes: AtomicUsize::new(0),
+            bytes_before_move: AtomicUsize::new(0),
+            worth_moving_after,
         })
+    }
+
+    /// Whether the table was moved to where it is read faster, as it is after some text. For tests.
+    #[doc(hidden)]
+    pub fn has_moved_table(&self) -> bool {
+        self.weights.has_moved()
     }
 
     /// The pooling kernels that this machine can run, the fastest one last. For benchmarks and
@@ -280,11 +297,13 @@ impl StaticModel {
     /// that answers a few questions is loaded faster and stays smaller.
     pub(crate) fn count_forward(&self, bytes: usize) {
         self.forwards.fetch_add(1, Ordering::Relaxed);
-        if self.embedded_bytes.load(Ordering::Relaxed) < ALIGNED_AFTER {
-            let before = self.embedded_bytes.fetch_add(bytes, Ordering::Relaxed);
+        let (so_far, enough) = (&self.bytes_before_move, self.worth_moving_after);
+        if so_far.load(Ordering::Relaxed) < enough {
+            let bytes = bytes.min(enough);
+            let before = so_far.fetch_add(bytes, Ordering::Relaxed);
             // One of several batches at the same time is the one that gets there.
-            if before < ALIGNED_AFTER && before.saturating_add(bytes) >= ALIGNED_AFTER {
-                self.weights.align(&self.bundle.weights.bytes);
+            if before < enough && before.saturating_add(bytes) >= enough {
+                self.weights.move_to_pages(&self.bundle.weights.bytes);
             }
         }
     }

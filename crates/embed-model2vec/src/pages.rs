@@ -54,8 +54,9 @@ fn advise_spare<T>(list: &mut Vec<T>) {
         let len = size_of_val(spare).saturating_sub(skipped) / PAGE * PAGE;
         if len >= LARGE_PAGE {
             #[expect(unsafe_code, reason = "a hint to the system about a range of memory")]
-            // SAFETY: whole pages within memory that the list owns and nobody else refers to. The hint
-            // changes neither their contents nor what may be done with them; a refusal is no harm.
+            // SAFETY: the range lies in memory that the list owns. The hint changes neither its contents
+            // nor what may be done with it, nor those of its neighbors where the system's pages are
+            // larger than ours; a refusal is no harm.
             let _ = unsafe { libc::madvise(start.add(skipped).cast(), len, libc::MADV_HUGEPAGE) };
         }
     }

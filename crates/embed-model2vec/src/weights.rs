@@ -3,7 +3,7 @@
 //! Everything that depends on how a tensor is stored is decided here, once, at load. The table keeps
 //! its stored element type and, where its bytes are suitably aligned, stays in the mapped file; the two
 //! small per-token tensors are converted. Where rows do not begin with a line of the processor's cache,
-//! [`Weights::align`] can copy the table to where they do.
+//! [`Weights::move_to_pages`] can copy the table to where they do.
 //!
 //! After [`Weights::load`] every token id below the vocabulary size leads to a row that exists: the
 //! kernels rely on that.
@@ -61,6 +61,18 @@ impl Elements {
         }
     }
 
+    fn raw(&self) -> Option<&Raw> {
+        match self {
+            Self::F64(Stored::Raw(raw))
+            | Self::F32(Stored::Raw(raw))
+            | Self::F16(Stored::Raw(raw))
+            | Self::Bf16(Stored::Raw(raw))
+            | Self::I8(Stored::Raw(raw))
+            | Self::U8(Stored::Raw(raw)) => Some(raw),
+            _ => None,
+        }
+    }
+
     /// The whole table as it is stored, or as it was copied.
     pub(crate) fn bytes<'a>(&'a self, file: &'a [u8]) -> &'a [u8] {
         match self {
@@ -73,43 +85,47 @@ impl Elements {
     }
 }
 
-/// Elements in the weights file, or in a copy where the file has them at an unsuitable address.
+/// The elements of a table: the file's own bytes, or converted where those cannot be read as they are.
 #[derive(Debug)]
 pub(crate) enum Stored<T> {
-    InFile(InFile),
-    Copied(Vec<T>),
+    Raw(Raw),
+    Converted(Vec<T>),
 }
 
-/// A table in the file, and later maybe in a place that is faster to read.
+/// The bytes of a table as the file has them: there, and later maybe where they are read faster.
 #[derive(Debug)]
-pub(crate) struct InFile {
+pub(crate) struct Raw {
     range: Range<usize>,
     /// The same bytes, at the beginning of a page.
-    aligned: OnceLock<Pages>,
+    moved: OnceLock<Pages>,
 }
 
 /// Tables above this size are not copied: it would take longer than a tenth of a second, and memory
 /// that other processes could share.
-const MAX_ALIGNED_BYTES: usize = 256 << 20;
+const MAX_MOVED_BYTES: usize = 256 << 20;
 
-impl InFile {
+impl Raw {
     fn bytes<'a>(&'a self, file: &'a [u8]) -> &'a [u8] {
-        match self.aligned.get() {
+        match self.moved.get() {
             Some(pages) => pages,
             None => &file[self.range.clone()],
         }
     }
 
-    /// Copies the table to where it begins with a cache line, unless it does, or is large. Readers go
-    /// on meanwhile. What cannot be copied stays where it is.
-    fn align(&self, file: &Bytes) {
+    /// Copies the table to where it begins with a cache line, unless it does, or is large, or its file is
+    /// in memory as well, which would then hold it twice for good. Readers go on meanwhile. What cannot
+    /// be copied stays where it is.
+    fn move_to_pages(&self, file: &Bytes) {
+        if matches!(file, Bytes::Owned(_)) {
+            return;
+        }
         let bytes = &file[self.range.clone()];
         let lies_well = bytes.as_ptr().addr().is_multiple_of(CACHE_LINE);
-        if lies_well || bytes.len() > MAX_ALIGNED_BYTES {
+        if lies_well || bytes.len() > MAX_MOVED_BYTES {
             return;
         }
         let Ok(mut pages) = Pages::new(bytes.len()) else { return };
-        if file.copy_from(self.range.start, &mut pages).is_ok() && self.aligned.set(pages).is_ok() {
+        if file.copy_from(self.range.start, &mut pages).is_ok() && self.moved.set(pages).is_ok() {
             file.release();
         }
     }
@@ -119,8 +135,8 @@ impl<T: AnyBitPattern> Stored<T> {
     /// The elements; `file` is the file that they were loaded from.
     pub(crate) fn get<'a>(&'a self, file: &'a [u8]) -> &'a [T] {
         match self {
-            Self::InFile(place) => bytemuck::cast_slice(place.bytes(file)),
-            Self::Copied(values) => values,
+            Self::Raw(raw) => bytemuck::cast_slice(raw.bytes(file)),
+            Self::Converted(values) => values,
         }
     }
 }
@@ -183,18 +199,17 @@ impl Weights {
         Ok(Self { elements, rows, dim, factors, mapping, table_name })
     }
 
-    /// Moves the table to where it is read faster, if that is elsewhere: see [`InFile`]. Takes some
+    /// Moves the table to where it is read faster, if that is elsewhere: see [`Raw`]. Takes some
     /// milliseconds; `file` is the file that the weights were loaded from.
-    pub(crate) fn align(&self, file: &Bytes) {
-        match &self.elements {
-            Elements::F64(Stored::InFile(place))
-            | Elements::F32(Stored::InFile(place))
-            | Elements::F16(Stored::InFile(place))
-            | Elements::Bf16(Stored::InFile(place))
-            | Elements::I8(Stored::InFile(place))
-            | Elements::U8(Stored::InFile(place)) => place.align(file),
-            _ => {}
+    pub(crate) fn move_to_pages(&self, file: &Bytes) {
+        if let Some(raw) = self.elements.raw() {
+            raw.move_to_pages(file);
         }
+    }
+
+    /// Whether the table was moved.
+    pub(crate) fn has_moved(&self) -> bool {
+        self.elements.raw().is_some_and(|raw| raw.moved.get().is_some())
     }
 
     /// The row of the table that holds token `id`.
@@ -254,12 +269,12 @@ impl<'a> Reader<'a> {
         let readable_in_place =
             cfg!(target_endian = "little") && bytemuck::try_cast_slice::<u8, T>(bytes).is_ok();
         if !readable_in_place {
-            return Stored::Copied(convert(tensor, read));
+            return Stored::Converted(convert(tensor, read));
         }
         // The tensor's bytes are a part of the file's bytes: their distance is the offset.
         let start = bytes.as_ptr().addr() - self.file.bytes.as_ptr().addr();
         let range = start..start + bytes.len();
-        Stored::InFile(InFile { range, aligned: OnceLock::new() })
+        Stored::Raw(Raw { range, moved: OnceLock::new() })
     }
 
     fn mapping(&self, rows: usize, vocabulary: usize) -> Result<Option<Vec<u32>>, LoadError> {
@@ -395,7 +410,7 @@ mod tests {
     fn a_table_reads_the_same_wherever_it_lies() -> Result<(), LoadError> {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let path = folder.path().join("m");
-        let mut copied = 0;
+        let (mut converted, mut moved) = (0, 0);
         for header_length in 72..72 + CACHE_LINE {
             let owned = file_with_header_length(header_length);
             std::fs::write(&path, &*owned.bytes).expect("a writable folder");
@@ -405,18 +420,22 @@ mod tests {
                 let weights = Weights::load(&file, Layout::Native, 2)?;
                 let Elements::F32(stored) = &weights.elements else { panic!("the table is F32") };
                 assert_eq!(stored.get(&file.bytes), [1.5, -2.0]);
-                weights.align(&file.bytes);
-                weights.align(&file.bytes);
+                weights.move_to_pages(&file.bytes);
+                weights.move_to_pages(&file.bytes);
                 let elements = stored.get(&file.bytes);
                 assert_eq!(elements, [1.5, -2.0]);
-                if matches!(stored, Stored::Copied(_)) {
-                    copied += 1;
-                } else {
-                    assert!(elements.as_ptr().addr().is_multiple_of(CACHE_LINE));
+                let is_mapped = matches!(file.bytes, Bytes::Mapped(..));
+                match stored {
+                    Stored::Converted(_) => converted += 1,
+                    Stored::Raw(_) if is_mapped => {
+                        assert!(elements.as_ptr().addr().is_multiple_of(CACHE_LINE));
+                        moved += 1;
+                    }
+                    Stored::Raw(raw) => assert!(raw.moved.get().is_none()),
                 }
             }
         }
-        assert_eq!(copied, 2 * 48, "three of four addresses are odd for a 4-byte element");
+        assert_eq!((converted, moved), (2 * 48, 16), "three of four addresses are odd for F32");
         Ok(())
     }
 
@@ -426,9 +445,9 @@ mod tests {
         let bytes = Bytes::Static(embed_default_model::WEIGHTS);
         let file = BundleFile { path: PathBuf::from("default"), bytes };
         let weights = Weights::load(&file, Layout::Native, 29_525)?;
-        weights.align(&file.bytes);
-        let Elements::I8(Stored::InFile(place)) = &weights.elements else { panic!("I8, in place") };
-        assert!(place.aligned.get().is_none(), "there is nothing to be gained");
+        weights.move_to_pages(&file.bytes);
+        let Elements::I8(Stored::Raw(raw)) = &weights.elements else { panic!("I8, in place") };
+        assert!(raw.moved.get().is_none(), "there is nothing to be gained");
         Ok(())
     }
 

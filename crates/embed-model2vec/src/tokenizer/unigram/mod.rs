@@ -274,7 +274,7 @@ impl Unigram {
             // The very additions that a search would do.
             work.base = ids.iter().fold(work.base, |sum, &id| self.pieces.score(id) + sum);
         }
-        ids.iter().try_for_each(|&id| sink.push(id))
+        sink.push_all(ids)
     }
 
     /// Ends a run of unknown text.
@@ -285,7 +285,7 @@ impl Unigram {
         }
         work.ids.clear();
         work.run.close(&self.pieces, &self.unknown, &mut work.ids);
-        work.ids.iter().try_for_each(|&id| sink.push(id))
+        sink.push_all(&work.ids)
     }
 }
 

@@ -13,6 +13,8 @@
 
 mod builder;
 
+use bytemuck::Zeroable as _;
+
 use builder::{Halves, Sorted, Trie};
 
 use crate::pages::Pages;
@@ -104,8 +106,15 @@ impl Pieces {
             return None;
         }
         // Large pages: those of the usual size would take longer to get than the pieces to be read.
-        let mut pages = Pages::new(size_of::<Sorted>() * vocab.len()).ok()?;
-        let mut pieces = Halves::new(vocab, bytemuck::cast_slice_mut(&mut pages));
+        let mut pages = Pages::new(size_of::<Sorted>() * vocab.len()).ok();
+        let mut list = Vec::new();
+        let room = if let Some(pages) = &mut pages {
+            bytemuck::cast_slice_mut(pages)
+        } else {
+            list.resize(vocab.len(), Sorted::zeroed());
+            &mut list
+        };
+        let mut pieces = Halves::new(vocab, room);
         let mut lowest = if without_unknown { 0.0 } else { f64::INFINITY };
         let mut longest = 0;
         for (id, (piece, &score)) in (0..).zip(vocab.texts().zip(vocab.scores())) {
