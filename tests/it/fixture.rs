@@ -62,9 +62,11 @@ pub(crate) fn safetensors(tensors: &[Tensor]) -> Vec<u8> {
     with_header(&Value::Object(header), &data)
 }
 
-/// A safetensors file with the given header, true or not.
+/// A safetensors file with the given header, true or not. As real files do, it begins its data at a
+/// multiple of eight bytes.
 pub(crate) fn with_header(header: &Value, data: &[u8]) -> Vec<u8> {
-    let header = header.to_string();
+    let mut header = header.to_string();
+    header.extend(std::iter::repeat_n(' ', header.len().next_multiple_of(8) - header.len()));
     let mut file = (header.len() as u64).to_le_bytes().to_vec();
     file.extend(header.as_bytes());
     file.extend(data);

@@ -7,6 +7,8 @@ use std::thread;
 use embed_core::{Embedder as _, EncodeOptions, Error, Input, MaxLength, Normalize, RowInfo};
 use embed_model2vec::{Bundle, ModelOptions, StaticModel};
 
+use crate::fixture::{self, Tensor};
+
 #[test]
 fn many_threads_with_different_options_get_their_own_rows() {
     let model = StaticModel::default_embedded();
@@ -92,4 +94,34 @@ fn of_several_refused_texts_the_first_is_named_whatever_the_threads() {
         let expected = Error::TextTooLarge { input: 700, bytes: 20_000, limit: 10_000 };
         assert_eq!(refused.map_err(|error| error.to_string()), Err(expected.to_string()));
     }
+}
+
+/// After a mebibyte of text a mapped table is moved to where it is read faster.
+#[test]
+fn rows_are_the_same_while_a_table_is_moved() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let write = |name: &str, bytes: &[u8]| {
+        std::fs::write(folder.path().join(name), bytes).expect("a writable folder");
+    };
+    write("config.json", b"{}");
+    write("tokenizer.json", fixture::tokenizer().to_string().as_bytes());
+    write("model.safetensors", &fixture::safetensors(&[Tensor::table()]));
+    let text = "a b f ".repeat(1 << 14);
+    let options = EncodeOptions::default().with_max_length(MaxLength::Unlimited);
+    let inputs = ["a b", &text, "a b"];
+    let expected = StaticModel::open(folder.path()).expect("a model").embed_with(&inputs, &options);
+    let expected = expected.expect("rows");
+    let model = StaticModel::open(folder.path()).expect("a model");
+    assert!(!model.has_moved_table());
+    thread::scope(|scope| {
+        for _ in 0..3 {
+            scope.spawn(|| {
+                for _ in 0..20 {
+                    let rows = model.embed_with(&inputs, &options).expect("rows");
+                    assert!(rows.rows().eq(expected.rows()));
+                }
+            });
+        }
+    });
+    assert!(model.has_moved_table(), "there were several mebibytes");
 }

@@ -147,6 +147,8 @@ impl Bundle {
 
     /// Makes a bundle of bytes in memory, in the native layout.
     ///
+    /// A table is read where it lies in `weights`; that of a file is moved to where it is read faster.
+    ///
     /// `name` stands for the model's folder in messages.
     pub fn from_bytes(name: &str, config: Vec<u8>, tokenizer: Vec<u8>, weights: Vec<u8>) -> Self {
         Self::in_memory(

@@ -57,9 +57,11 @@ pub(crate) fn embed_into(
         return device::embed_into(device, &settings, inputs, out, info);
     }
     let forward = Forward { model, limits, normalize, columns };
+    let cost = forward.cost(inputs);
+    model.count_text(cost);
     let batch = Part { first: 0, inputs, out, info };
     match model.workers() {
-        Some(workers) if forward.cost(inputs) >= PARALLEL_BYTES => {
+        Some(workers) if cost >= PARALLEL_BYTES => {
             workers.share(forward.divide(batch), |supply| forward.work_off(supply))
         }
         _ => forward.desk().work(batch),
@@ -93,7 +95,7 @@ impl Forward<'_> {
             Input::Text(text) => text.len().min(limit),
             Input::Ids(ids) => size_of_val(*ids),
         };
-        inputs.iter().map(cost).sum()
+        inputs.iter().map(cost).fold(0, usize::saturating_add)
     }
 
     /// Cuts a batch into parts of about [`PART_BYTES`], in order.
@@ -189,7 +191,7 @@ pub(crate) fn push_input(
             }
             let mut filter = limits.filter(sink, false);
             // A break means that the limit was reached: the rest does not count.
-            let _ = ids.iter().try_for_each(|&id| filter.push(id));
+            let _ = filter.push_all(ids);
             filter.info()
         }
     };

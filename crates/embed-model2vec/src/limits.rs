@@ -104,6 +104,8 @@ impl Limits {
 }
 
 /// Counts ids, stops at the limit and leaves out the unknown ones.
+///
+/// The sink behind it takes all ids: it never breaks off, or more would be counted than it has taken.
 pub(crate) struct Filter<'s, S> {
     sink: &'s mut S,
     unk_id: Option<u32>,

@@ -6,6 +6,8 @@
 
 use std::fmt;
 use std::io;
+#[cfg(target_os = "linux")]
+use std::mem::MaybeUninit;
 use std::ops::{Deref, DerefMut};
 
 use memmap2::MmapMut;
@@ -22,6 +24,44 @@ impl Pages {
         let _ = pages.advise(memmap2::Advice::HugePage);
         Ok(Self(pages))
     }
+}
+
+/// A list with room for `capacity` values, in large pages where the system has them and that is worth it.
+///
+/// Getting a page takes about as long as filling it, and half a million entries are thousands of pages of
+/// the usual size. What is not filled is never got.
+pub(crate) fn list_with_capacity<T>(capacity: usize) -> Vec<T> {
+    let mut list = Vec::with_capacity(capacity);
+    advise_spare(&mut list);
+    list
+}
+
+/// [`Vec::reserve`], in large pages as [`list_with_capacity`].
+pub(crate) fn reserve<T>(list: &mut Vec<T>, additional: usize) {
+    list.reserve(additional);
+    advise_spare(list);
+}
+
+/// Asks for large pages for what a list has reserved and not filled.
+fn advise_spare<T>(list: &mut Vec<T>) {
+    #[cfg(target_os = "linux")]
+    {
+        const PAGE: usize = 4096;
+        const LARGE_PAGE: usize = 2 << 20;
+        let spare: &mut [MaybeUninit<T>] = list.spare_capacity_mut();
+        let start = spare.as_mut_ptr().cast::<u8>();
+        let skipped = start.align_offset(PAGE);
+        let len = size_of_val(spare).saturating_sub(skipped) / PAGE * PAGE;
+        if len >= LARGE_PAGE {
+            #[expect(unsafe_code, reason = "a hint to the system about a range of memory")]
+            // SAFETY: the range lies in memory that the list owns. The hint changes neither its contents
+            // nor what may be done with it, nor those of its neighbors where the system's pages are
+            // larger than ours; a refusal is no harm.
+            let _ = unsafe { libc::madvise(start.add(skipped).cast(), len, libc::MADV_HUGEPAGE) };
+        }
+    }
+    #[cfg(not(target_os = "linux"))]
+    let _ = list;
 }
 
 impl Deref for Pages {

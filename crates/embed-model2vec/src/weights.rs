@@ -1,19 +1,22 @@
 //! The weights file: safetensors to a table, token weights and a mapping.
 //!
 //! Everything that depends on how a tensor is stored is decided here, once, at load. The table keeps
-//! its stored element type. It stays in the file where it begins with a cache line there, and is copied
-//! to where it does otherwise, unless it is very large; the two small per-token tensors are converted.
+//! its stored element type and, where its bytes are suitably aligned, stays in the mapped file; the two
+//! small per-token tensors are converted. Where rows do not begin with a line of the processor's cache,
+//! [`Weights::move_to_pages`] can copy the table to where they do.
 //!
-//! After [`Weights::new`] every token id below the vocabulary size leads to a row that exists: the
+//! After [`Weights::load`] every token id below the vocabulary size leads to a row that exists: the
 //! kernels rely on that.
 
 use std::ops::Range;
+use std::sync::OnceLock;
 
 use bytemuck::AnyBitPattern;
 use half::{bf16, f16};
 use safetensors::tensor::{Dtype, SafeTensors, TensorView};
 
 use crate::bundle::{BundleFile, Layout};
+use crate::bytes::Bytes;
 use crate::error::LoadError;
 use crate::pages::Pages;
 use crate::prefetch::CACHE_LINE;
@@ -58,6 +61,18 @@ impl Elements {
         }
     }
 
+    fn raw(&self) -> Option<&Raw> {
+        match self {
+            Self::F64(Stored::Raw(raw))
+            | Self::F32(Stored::Raw(raw))
+            | Self::F16(Stored::Raw(raw))
+            | Self::Bf16(Stored::Raw(raw))
+            | Self::I8(Stored::Raw(raw))
+            | Self::U8(Stored::Raw(raw)) => Some(raw),
+            _ => None,
+        }
+    }
+
     /// The whole table as it is stored, or as it was copied.
     pub(crate) fn bytes<'a>(&'a self, file: &'a [u8]) -> &'a [u8] {
         match self {
@@ -70,28 +85,58 @@ impl Elements {
     }
 }
 
-/// Elements in the weights file, or in a copy where the file has them at an unsuitable address: their
-/// type may need another one, and rows are read faster from whole cache lines.
+/// The elements of a table: the file's own bytes, or converted where those cannot be read as they are.
 #[derive(Debug)]
 pub(crate) enum Stored<T> {
-    InFile(Range<usize>),
-    /// The file's bytes, at the beginning of a page.
-    Aligned(Pages),
-    /// In the byte order of this machine, where it is not the file's.
-    Copied(Vec<T>),
+    Raw(Raw),
+    Converted(Vec<T>),
+}
+
+/// The bytes of a table as the file has them: there, and later maybe where they are read faster.
+#[derive(Debug)]
+pub(crate) struct Raw {
+    range: Range<usize>,
+    /// The same bytes, at the beginning of a page.
+    moved: OnceLock<Pages>,
 }
 
 /// Tables above this size are not copied: it would take longer than a tenth of a second, and memory
 /// that other processes could share.
-const MAX_ALIGNED_BYTES: usize = 256 << 20;
+const MAX_MOVED_BYTES: usize = 256 << 20;
+
+impl Raw {
+    fn bytes<'a>(&'a self, file: &'a [u8]) -> &'a [u8] {
+        match self.moved.get() {
+            Some(pages) => pages,
+            None => &file[self.range.clone()],
+        }
+    }
+
+    /// Copies the table to where it begins with a cache line, unless it does, or is large, or its file is
+    /// in memory as well, which would then hold it twice for good. Readers go on meanwhile. What cannot
+    /// be copied stays where it is.
+    fn move_to_pages(&self, file: &Bytes) {
+        if matches!(file, Bytes::Owned(_)) {
+            return;
+        }
+        let bytes = &file[self.range.clone()];
+        let lies_well = bytes.as_ptr().addr().is_multiple_of(CACHE_LINE);
+        if lies_well || bytes.len() > MAX_MOVED_BYTES {
+            return;
+        }
+        let Ok(mut pages) = Pages::new(bytes.len()) else { return };
+        if file.copy_from(self.range.start, &mut pages).is_ok() && self.moved.set(pages).is_ok() {
+            file.release();
+        }
+    }
+}
 
 impl<T: AnyBitPattern> Stored<T> {
     /// The elements; `file` is the file that they were loaded from.
     pub(crate) fn get<'a>(&'a self, file: &'a [u8]) -> &'a [T] {
         match self {
-            Self::InFile(range) => bytemuck::cast_slice(&file[range.clone()]),
-            Self::Copied(values) => values,
-            Self::Aligned(pages) => bytemuck::cast_slice(pages),
+            Self::Raw(raw) => bytemuck::cast_slice(raw.bytes(file)),
+            Self::Converted(values) => values,
         }
     }
 }
@@ -123,51 +168,48 @@ impl TokenWeights {
     }
 }
 
-/// The table of a weights file, which does not depend on the tokenizer.
-pub(crate) struct Table {
-    name: String,
-    elements: Elements,
-    rows: usize,
-    dim: usize,
-}
-
-impl Table {
-    /// Finds the table and copies it if it has to be copied.
-    pub(crate) fn load(file: &BundleFile, layout: Layout) -> Result<Self, LoadError> {
-        let reader = Reader::new(file)?;
-        let (name, table) = reader.table(layout)?;
-        let [rows, dim] = *table.shape() else {
-            return Err(reader.shape_error(&name, "[rows, dim]", &table));
-        };
-        if dim == 0 || rows == 0 {
-            return Err(reader.shape_error(&name, "[rows, dim], neither of them 0", &table));
-        }
-        let elements = reader.elements(&name, &table)?;
-        Ok(Self { name, elements, rows, dim })
-    }
-}
-
 impl Weights {
-    /// Reads and checks what a tokenizer with ids below `vocabulary` needs beside the table of `file`.
-    pub(crate) fn new(
-        table: Table,
+    /// Reads and checks the weights file for a tokenizer with ids below `vocabulary`.
+    pub(crate) fn load(
         file: &BundleFile,
+        layout: Layout,
         vocabulary: usize,
     ) -> Result<Self, LoadError> {
         let reader = Reader::new(file)?;
-        let Table { name, elements, rows, dim } = table;
+        let (table_name, table) = reader.table(layout)?;
+        let [rows, dim] = *table.shape() else {
+            return Err(reader.shape_error(&table_name, "[rows, dim]", &table));
+        };
+        if dim == 0 || rows == 0 {
+            return Err(reader.shape_error(&table_name, "[rows, dim], neither of them 0", &table));
+        }
+        let elements = reader.elements(&table_name, &table)?;
+
         let mapping = reader.mapping(rows, vocabulary)?;
         if mapping.is_none() && rows < vocabulary {
             let path = file.path.clone();
             return Err(LoadError::TooFewRows {
                 path,
-                tensor: name,
+                tensor: table_name,
                 expected: vocabulary,
                 found: rows,
             });
         }
         let factors = reader.token_weights(vocabulary)?;
-        Ok(Self { elements, rows, dim, factors, mapping, table_name: name })
+        Ok(Self { elements, rows, dim, factors, mapping, table_name })
+    }
+
+    /// Moves the table to where it is read faster, if that is elsewhere: see [`Raw`]. Takes some
+    /// milliseconds; `file` is the file that the weights were loaded from.
+    pub(crate) fn move_to_pages(&self, file: &Bytes) {
+        if let Some(raw) = self.elements.raw() {
+            raw.move_to_pages(file);
+        }
+    }
+
+    /// Whether the table was moved.
+    pub(crate) fn has_moved(&self) -> bool {
+        self.elements.raw().is_some_and(|raw| raw.moved.get().is_some())
     }
 
     /// The row of the table that holds token `id`.
@@ -207,41 +249,32 @@ impl<'a> Reader<'a> {
 
     fn elements(&self, name: &str, table: &TensorView<'_>) -> Result<Elements, LoadError> {
         Ok(match table.dtype() {
-            Dtype::F64 => Elements::F64(self.stored(table, f64::from_le_bytes)?),
-            Dtype::F32 => Elements::F32(self.stored(table, f32::from_le_bytes)?),
-            Dtype::F16 => Elements::F16(self.stored(table, u16::from_le_bytes)?),
-            Dtype::BF16 => Elements::Bf16(self.stored(table, u16::from_le_bytes)?),
-            Dtype::I8 => Elements::I8(self.stored(table, i8::from_le_bytes)?),
-            Dtype::U8 => Elements::U8(self.stored(table, u8::from_le_bytes)?),
+            Dtype::F64 => Elements::F64(self.stored(table, f64::from_le_bytes)),
+            Dtype::F32 => Elements::F32(self.stored(table, f32::from_le_bytes)),
+            Dtype::F16 => Elements::F16(self.stored(table, u16::from_le_bytes)),
+            Dtype::BF16 => Elements::Bf16(self.stored(table, u16::from_le_bytes)),
+            Dtype::I8 => Elements::I8(self.stored(table, i8::from_le_bytes)),
+            Dtype::U8 => Elements::U8(self.stored(table, u8::from_le_bytes)),
             _ => return Err(self.type_error(name, "F64, F32, F16, BF16, I8, U8", table)),
         })
     }
 
-    /// Leaves a table in the file if it begins with a cache line there, or is large; copies it
-    /// otherwise.
+    /// Leaves a table in the file if it can be read there as it is, and copies it otherwise.
     fn stored<T: AnyBitPattern, const N: usize>(
         &self,
         tensor: &TensorView<'_>,
         read: fn([u8; N]) -> T,
-    ) -> Result<Stored<T>, LoadError> {
+    ) -> Stored<T> {
         let bytes = tensor.data();
         let readable_in_place =
             cfg!(target_endian = "little") && bytemuck::try_cast_slice::<u8, T>(bytes).is_ok();
-        let lies_well = bytes.as_ptr().addr().is_multiple_of(CACHE_LINE);
+        if !readable_in_place {
+            return Stored::Converted(convert(tensor, read));
+        }
         // The tensor's bytes are a part of the file's bytes: their distance is the offset.
         let start = bytes.as_ptr().addr() - self.file.bytes.as_ptr().addr();
-        if readable_in_place && (lies_well || bytes.len() > MAX_ALIGNED_BYTES) {
-            return Ok(Stored::InFile(start..start + bytes.len()));
-        }
-        if cfg!(target_endian = "big") {
-            return Ok(Stored::Copied(convert(tensor, read)));
-        }
-        let copy = || {
-            let mut pages = Pages::new(bytes.len())?;
-            self.file.bytes.copy_from(start, &mut pages)?;
-            Ok(Stored::Aligned(pages))
-        };
-        copy().map_err(|source| LoadError::Read { path: self.file.path.clone(), source })
+        let range = start..start + bytes.len();
+        Stored::Raw(Raw { range, moved: OnceLock::new() })
     }
 
     fn mapping(&self, rows: usize, vocabulary: usize) -> Result<Option<Vec<u32>>, LoadError> {
@@ -358,7 +391,6 @@ mod tests {
     use std::path::PathBuf;
 
     use super::*;
-    use crate::bytes::Bytes;
 
     /// A file with one F32 table whose data starts at `8 + header_length`.
     fn file_with_header_length(header_length: usize) -> BundleFile {
@@ -374,43 +406,54 @@ mod tests {
         BundleFile { path: PathBuf::from("m"), bytes: Bytes::Owned(bytes) }
     }
 
-    fn load(file: &BundleFile, layout: Layout, vocabulary: usize) -> Result<Weights, LoadError> {
-        Weights::new(Table::load(file, layout)?, file, vocabulary)
-    }
-
     #[test]
-    fn a_table_begins_where_a_cache_line_begins() -> Result<(), LoadError> {
+    fn a_table_reads_the_same_wherever_it_lies() -> Result<(), LoadError> {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let path = folder.path().join("m");
+        let (mut converted, mut moved) = (0, 0);
         for header_length in 72..72 + CACHE_LINE {
             let owned = file_with_header_length(header_length);
             std::fs::write(&path, &*owned.bytes).expect("a writable folder");
             let mapped =
                 BundleFile { path: path.clone(), bytes: Bytes::map(&path).expect("a file") };
             for file in [owned, mapped] {
-                let weights = load(&file, Layout::Native, 2)?;
+                let weights = Weights::load(&file, Layout::Native, 2)?;
                 let Elements::F32(stored) = &weights.elements else { panic!("the table is F32") };
+                assert_eq!(stored.get(&file.bytes), [1.5, -2.0]);
+                weights.move_to_pages(&file.bytes);
+                weights.move_to_pages(&file.bytes);
                 let elements = stored.get(&file.bytes);
                 assert_eq!(elements, [1.5, -2.0]);
-                assert!(elements.as_ptr().addr().is_multiple_of(CACHE_LINE));
+                let is_mapped = matches!(file.bytes, Bytes::Mapped(..));
+                match stored {
+                    Stored::Converted(_) => converted += 1,
+                    Stored::Raw(_) if is_mapped => {
+                        assert!(elements.as_ptr().addr().is_multiple_of(CACHE_LINE));
+                        moved += 1;
+                    }
+                    Stored::Raw(raw) => assert!(raw.moved.get().is_none()),
+                }
             }
         }
+        assert_eq!((converted, moved), (2 * 48, 16), "three of four addresses are odd for F32");
         Ok(())
     }
 
     #[cfg(feature = "default-model")]
     #[test]
-    fn the_table_of_the_default_model_is_not_copied() -> Result<(), LoadError> {
+    fn the_table_of_the_default_model_lies_well() -> Result<(), LoadError> {
         let bytes = Bytes::Static(embed_default_model::WEIGHTS);
         let file = BundleFile { path: PathBuf::from("default"), bytes };
-        let weights = load(&file, Layout::Native, 29_525)?;
-        assert!(matches!(weights.elements, Elements::I8(Stored::InFile(_))));
+        let weights = Weights::load(&file, Layout::Native, 29_525)?;
+        weights.move_to_pages(&file.bytes);
+        let Elements::I8(Stored::Raw(raw)) = &weights.elements else { panic!("I8, in place") };
+        assert!(raw.moved.get().is_none(), "there is nothing to be gained");
         Ok(())
     }
 
     #[test]
     fn more_rows_than_ids_are_fine() -> Result<(), LoadError> {
-        let weights = load(&file_with_header_length(72), Layout::SentenceTransformers, 1)?;
+        let weights = Weights::load(&file_with_header_length(72), Layout::SentenceTransformers, 1)?;
         assert_eq!((weights.rows, weights.dim, weights.table_name.as_str()), (2, 1, "embeddings"));
         Ok(())
     }

@@ -15,7 +15,7 @@ pub(super) struct Block<'a> {
     pub(super) file: &'a [u8],
     /// At least one and at most [`MAX_IDS`], each below the vocabulary.
     pub(super) ids: &'a [u32],
-    /// The same, as [`resolve`] has it; the definition does not look at it.
+    /// Row and weight of each of them; the definition looks them up for itself.
     pub(super) tokens: &'a [Token],
 }
 

@@ -41,8 +41,8 @@
 //! - Asking for rows once more here, some tokens ahead of their turn: the processor looks ahead by
 //!   itself, and F32 rows took an eighth longer.
 //! - Reading rows that begin in the middle of a cache line from the beginning of the line on, and
-//!   throwing the lanes in front away: aligned loads, but one line more. Copying the table to aligned
-//!   pages at load (`weights.rs`) gained a fifth to a third instead.
+//!   throwing the lanes in front away: aligned loads, but one line more. Moving the table to aligned
+//!   pages (`weights.rs`) gained a fifth to a third instead.
 #![expect(
     clippy::inline_always,
     reason = "what is not inlined is compiled without the instructions of its caller"

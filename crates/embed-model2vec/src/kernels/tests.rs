@@ -32,7 +32,7 @@ fn check(weights: &Weights, bags: &[&[u32]], columns: usize, expected: &[f32]) {
 }
 
 fn f32_table() -> Elements {
-    Elements::F32(Stored::Copied(vec![1.0, 2.0, 3.0, 4.0, 5.0, 7.0]))
+    Elements::F32(Stored::Converted(vec![1.0, 2.0, 3.0, 4.0, 5.0, 7.0]))
 }
 
 #[test]
@@ -62,7 +62,7 @@ fn products_with_half_weights_are_rounded_to_half_for_small_tables_only() {
     // 1/3 as F16 is 0.333251953125; 127 * that needs more than F16's 11 bits.
     let third = f16::from_f32(1.0 / 3.0).to_f32();
     let factors = || TokenWeights::Half(vec![third; 3]);
-    let i8_table = Elements::I8(Stored::Copied(vec![127, -128, 3, 0, 1, 1]));
+    let i8_table = Elements::I8(Stored::Converted(vec![127, -128, 3, 0, 1, 1]));
     let rounded = |value: f32| f16::from_f32(value * third).to_f32();
     check(&weights(i8_table, factors(), None), &[&[0]], 2, &[rounded(127.0), rounded(-128.0)]);
     assert!(rounded(127.0).to_bits() != (127.0 * third).to_bits(), "the rounding is visible");
@@ -73,14 +73,14 @@ fn products_with_half_weights_are_rounded_to_half_for_small_tables_only() {
 fn products_are_rounded_before_they_are_added() {
     // (1 + 2^-12)^2 = 1 + 2^-11 + 2^-24, whose last term f32 drops; a fused sum with -1 keeps it.
     let value = 1.0 + 2f32.powi(-12);
-    let table = Elements::F32(Stored::Copied(vec![-1.0, 0.0, value, 0.0, 0.0, 0.0]));
+    let table = Elements::F32(Stored::Converted(vec![-1.0, 0.0, value, 0.0, 0.0, 0.0]));
     let factors = TokenWeights::Single(vec![1.0, value, 0.0]);
     check(&weights(table, factors, None), &[&[0, 1]], 2, &[2f32.powi(-12), 0.0]);
 }
 
 #[test]
 fn unsigned_bytes_are_not_signed() {
-    let table = Elements::U8(Stored::Copied(vec![255, 0, 0, 0, 0, 0]));
+    let table = Elements::U8(Stored::Converted(vec![255, 0, 0, 0, 0, 0]));
     check(&weights(table, TokenWeights::None, None), &[&[0]], 2, &[255.0, 0.0]);
 }
 
@@ -89,9 +89,9 @@ fn sums_of_bytes_are_exact_where_a_block_of_ids_ends() {
     let extremes = [MAX_IDS - 1, MAX_IDS, MAX_IDS + 1, 5 * MAX_IDS];
     for count in extremes {
         let bag = vec![0; count];
-        let signed = Elements::I8(Stored::Copied(vec![-128, 127, 0, 0, 0, 0]));
+        let signed = Elements::I8(Stored::Converted(vec![-128, 127, 0, 0, 0, 0]));
         check(&weights(signed, TokenWeights::None, None), &[&bag], 2, &[-128.0, 127.0]);
-        let unsigned = Elements::U8(Stored::Copied(vec![255, 1, 0, 0, 0, 0]));
+        let unsigned = Elements::U8(Stored::Converted(vec![255, 1, 0, 0, 0, 0]));
         check(&weights(unsigned, TokenWeights::None, None), &[&bag], 2, &[255.0, 1.0]);
     }
 }
@@ -99,7 +99,7 @@ fn sums_of_bytes_are_exact_where_a_block_of_ids_ends() {
 #[test]
 fn integer_sums_stay_exact_beyond_the_precision_of_f32() {
     let tokens = if cfg!(miri) { 1_001 } else { 1_000_001 };
-    let table = Elements::I8(Stored::Copied(vec![127, 1, -128, 0, 0, 0]));
+    let table = Elements::I8(Stored::Converted(vec![127, 1, -128, 0, 0, 0]));
     let bag: Vec<u32> = std::iter::repeat_n(0, tokens).collect();
     check(&weights(table, TokenWeights::None, None), &[&bag], 2, &[127.0, 1.0]);
 }
@@ -111,7 +111,7 @@ const ELEMENTS: std::ops::Range<usize> = 0..6;
 const FACTORS: std::ops::Range<usize> = 0..4;
 
 fn stored<T>(count: usize, value: impl FnMut() -> T) -> Stored<T> {
-    Stored::Copied(std::iter::repeat_with(value).take(count).collect())
+    Stored::Converted(std::iter::repeat_with(value).take(count).collect())
 }
 
 /// Weights with random tensors, a few of their values infinite, NaN or subnormal.

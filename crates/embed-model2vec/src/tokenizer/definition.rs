@@ -9,8 +9,11 @@
 use std::borrow::Cow;
 use std::fmt;
 
+use rustc_hash::FxHashMap;
 use serde::de::{Deserialize, Deserializer, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::Value;
+
+use crate::pages;
 
 /// The parts of a tokenizer file that decide on ids.
 #[derive(Debug, serde::Deserialize)]
@@ -77,8 +80,71 @@ pub(super) enum Vocab<'a> {
     Missing,
     /// Tokens with their ids.
     Ids(Vec<(Cow<'a, str>, u32)>),
-    /// Pieces with their scores; the position is the id.
-    Scores(Vec<(Cow<'a, str>, f64)>),
+    /// Pieces with their scores.
+    Scores(ScoredPieces<'a>),
+}
+
+/// Pieces with their scores; the position is the id.
+///
+/// There are hundreds of thousands of them, read once and given up soon: getting the memory, and giving
+/// it back, costs as much as what is done in it.
+#[derive(Debug, Default)]
+pub(super) struct ScoredPieces<'a> {
+    /// As they stand in the file; empty where there are escapes.
+    texts: Vec<&'a str>,
+    /// Pieces that have escapes in the file.
+    unescaped: FxHashMap<usize, String>,
+    scores: Vec<f64>,
+}
+
+impl<'a> ScoredPieces<'a> {
+    pub(super) fn len(&self) -> usize {
+        self.texts.len()
+    }
+
+    /// The text of a piece; `id` is below [`len`](Self::len).
+    #[inline]
+    pub(super) fn text(&self, id: usize) -> &str {
+        match self.texts[id] {
+            "" => self.unescaped.get(&id).map_or("", String::as_str),
+            text => text,
+        }
+    }
+
+    pub(super) fn texts(&self) -> impl ExactSizeIterator<Item = &str> {
+        (0..self.len()).map(|id| self.text(id))
+    }
+
+    pub(super) fn scores(&self) -> &[f64] {
+        &self.scores
+    }
+
+    fn push(&mut self, text: Cow<'a, str>, score: f64) {
+        if self.texts.len() == self.texts.capacity() {
+            // Room for a large vocabulary once it is not a small one: what stays empty costs nothing.
+            let more = if self.texts.len() < 1 << 14 { 1 << 14 } else { 1 << 19 };
+            pages::reserve(&mut self.texts, more);
+            pages::reserve(&mut self.scores, more);
+        }
+        self.texts.push(match text {
+            Cow::Borrowed(text) => text,
+            Cow::Owned(text) => {
+                self.unescaped.insert(self.texts.len(), text);
+                ""
+            }
+        });
+        self.scores.push(score);
+    }
+}
+
+impl<'a> FromIterator<(Cow<'a, str>, f64)> for ScoredPieces<'a> {
+    fn from_iter<I: IntoIterator<Item = (Cow<'a, str>, f64)>>(entries: I) -> Self {
+        let mut pieces = Self::default();
+        for (text, score) in entries {
+            pieces.push(text, score);
+        }
+        pieces
+    }
 }
 
 /// Pairs of tokens that become one, the most important first.
@@ -158,11 +224,11 @@ impl<'de: 'a, 'a> Deserialize<'de> for Vocab<'a> {
             }
 
             fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Self::Value, A::Error> {
-                let mut entries = Vec::with_capacity(1 << 15);
-                while let Some((Text(piece), score)) = list.next_element()? {
-                    entries.push((piece, score));
+                let mut pieces = ScoredPieces::default();
+                while let Some((Text(text), score)) = list.next_element()? {
+                    pieces.push(text, score);
                 }
-                Ok(Vocab::Scores(entries))
+                Ok(Vocab::Scores(pieces))
             }
         }
         deserializer.deserialize_any(VocabVisitor)
@@ -288,10 +354,11 @@ mod tests {
 
     #[test]
     fn pieces_keep_their_order_and_scores() {
-        let json = r#"{"version":"1.0","model":{"type":"Unigram","unk_id":1,"vocab":[["a",-1.5],["▁",0]]}}"#;
+        let json = r#"{"version":"1.0","model":{"type":"Unigram","unk_id":1,"vocab":[["a",-1.5],["\u2581",0],["",2]]}}"#;
         let definition = read(json).expect("valid");
         let Vocab::Scores(pieces) = definition.model.vocab else { panic!("a list of scores") };
-        assert_eq!(pieces, [("a".into(), -1.5), ("▁".into(), 0.0)]);
+        assert!(pieces.texts().eq(["a", "▁", ""]));
+        assert_eq!(pieces.scores(), [-1.5, 0.0, 2.0]);
         assert_eq!(definition.model.unk_id, Some(1));
     }
 

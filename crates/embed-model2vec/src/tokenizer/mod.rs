@@ -29,6 +29,7 @@ mod unigram;
 mod word_level;
 mod wordpiece;
 
+use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
 use embed_core::Error;
@@ -243,19 +244,32 @@ impl Session<'_> {
 }
 
 /// How many entries have which length in code points.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Lengths {
-    counts: Vec<usize>,
+    /// How many entries have each length below [`LONG`].
+    short: [usize; LONG],
+    /// The same of longer entries.
+    long: BTreeMap<usize, usize>,
     entries: usize,
+}
+
+/// Entries from this length on are rare. A list of all lengths would be as long as the longest entry,
+/// which a file may make as long as it likes.
+const LONG: usize = 64;
+
+impl Default for Lengths {
+    fn default() -> Self {
+        Self { short: [0; LONG], long: BTreeMap::new(), entries: 0 }
+    }
 }
 
 impl Lengths {
     fn add(&mut self, entry: &str) {
         let length = code_points(entry.as_bytes());
-        if length >= self.counts.len() {
-            self.counts.resize(length + 1, 0);
+        match self.short.get_mut(length) {
+            Some(count) => *count += 1,
+            None => *self.long.entry(length).or_default() += 1,
         }
-        self.counts[length] += 1;
         self.entries += 1;
     }
 
@@ -269,11 +283,15 @@ impl Lengths {
     /// The length of the entry at a place in the order of lengths.
     fn at(&self, place: usize) -> usize {
         let mut entries = 0;
-        let reaches = |&count: &usize| {
-            entries += count;
-            entries > place
-        };
-        self.counts.iter().position(reaches).unwrap_or(0)
+        let short = self.short.iter().copied().enumerate();
+        let long = self.long.iter().map(|(&length, &count)| (length, count));
+        short
+            .chain(long)
+            .find(|(_, count)| {
+                entries += count;
+                entries > place
+            })
+            .map_or(0, |(length, _)| length)
     }
 }
 
@@ -308,6 +326,7 @@ mod tests {
         assert_eq!(median(&[9, 1, 4, 5]), 4, "4.5, rounded down");
         assert_eq!(median(&[2, 4]), 3);
         assert_eq!(median(&[0, 0, 7]), 0);
+        assert_eq!(median(&[100_000, 90, 3, 4000]), 2045);
         assert_eq!(median(&[]), 0);
     }
 

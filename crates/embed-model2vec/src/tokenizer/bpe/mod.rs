@@ -300,7 +300,7 @@ impl Remembering<'_> {
         let word = &text[start..end];
         let mut pair = [0; 2];
         match self.words.get(key, word, &mut pair) {
-            Some(ids) => ids.iter().try_for_each(|&id| sink.push(id)),
+            Some(ids) => sink.push_all(ids),
             None => self.push_new(key, word, sink),
         }
     }
@@ -315,6 +315,6 @@ impl Remembering<'_> {
     ) -> ControlFlow<()> {
         let ids = self.model.ids(word, self.scratch);
         self.words.insert(key, word, ids);
-        ids.iter().try_for_each(|&id| sink.push(id))
+        sink.push_all(ids)
     }
 }

@@ -59,7 +59,7 @@ use std::ops::ControlFlow;
 use super::added::{AddedTokens, Matcher, Part};
 use super::definition::{Definition, Vocab};
 use super::scratch::{Borrowed, Pool};
-use super::{IdSink, Vocabulary};
+use super::{Entries, IdSink, Vocabulary};
 use crate::both::both;
 use lattice::{LARGEST_BASE, Lattice};
 use pieces::Pieces;
@@ -114,25 +114,29 @@ impl Unigram {
         let (Vocab::Scores(vocab), "Unigram") = (&model.vocab, model.kind.as_str()) else {
             return None;
         };
-        let mut pipeline = Pipeline::read(&definition.normalizer, &definition.pre_tokenizer)?;
         let unk_id = match model.unk_id {
             Some(id) if id >= vocab.len() => return None,
             Some(id) => Some(u32::try_from(id).ok()?),
             None => None,
         };
-        let carries = !pipeline.metaspace.splits && !pipeline.splits_whitespace;
-        let entries = || (0..).zip(vocab).map(|(id, (piece, _))| (piece.as_ref(), id)).collect();
-        let (pieces, entries) = if pieces::are_many(vocab.len()) {
-            both(|| Pieces::new(vocab, unk_id.is_none(), carries), entries)
-        } else {
-            (Pieces::new(vocab, unk_id.is_none(), carries), entries())
+        let pieces = || Pieces::new(vocab, unk_id.is_none());
+        let others = || {
+            let entries = vocab.texts().zip(0..);
+            let pipeline = Pipeline::read(&definition.normalizer, &definition.pre_tokenizer);
+            (pipeline, entries.collect::<Entries>())
         };
-        let pieces = pieces?;
+        let (pieces, (pipeline, entries)) =
+            if pieces::are_many(vocab.len()) { both(pieces, others) } else { (pieces(), others()) };
+        let (mut pieces, mut pipeline) = (pieces?, pipeline?);
+        let carries = !pipeline.metaspace.splits && !pipeline.splits_whitespace;
+        if carries {
+            pieces.keep_scores(vocab);
+        }
         let unknown = Unknown::new(&pieces, unk_id, model.byte_fallback);
 
         let is_entry = |piece: &str| {
             pieces.id(piece.as_bytes()).is_some()
-                || piece.is_empty() && vocab.iter().any(|(piece, _)| piece.is_empty())
+                || piece.is_empty() && vocab.texts().any(str::is_empty)
         };
         let added = AddedTokens::new(&definition.added_tokens, vocab.len(), |content| {
             pieces.id(content.as_bytes())
@@ -152,7 +156,7 @@ impl Unigram {
         let metaspace = &pipeline.metaspace;
         let cuts = metaspace.splits
             || carries
-                && !vocab.iter().any(|(piece, _)| {
+                && !vocab.texts().any(|piece| {
                     let mut characters = piece.chars();
                     characters.next();
                     characters.as_str().contains(metaspace.replacement)
@@ -270,7 +274,7 @@ impl Unigram {
             // The very additions that a search would do.
             work.base = ids.iter().fold(work.base, |sum, &id| self.pieces.score(id) + sum);
         }
-        ids.iter().try_for_each(|&id| sink.push(id))
+        sink.push_all(ids)
     }
 
     /// Ends a run of unknown text.
@@ -281,7 +285,7 @@ impl Unigram {
         }
         work.ids.clear();
         work.run.close(&self.pieces, &self.unknown, &mut work.ids);
-        work.ids.iter().try_for_each(|&id| sink.push(id))
+        sink.push_all(&work.ids)
     }
 }
 

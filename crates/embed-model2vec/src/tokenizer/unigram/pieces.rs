@@ -13,11 +13,12 @@
 
 mod builder;
 
-use std::borrow::Cow;
+use bytemuck::Zeroable as _;
 
-use builder::{Sorted, Trie};
+use builder::{Halves, Sorted, Trie};
 
 use crate::pages::Pages;
+use crate::tokenizer::definition::ScoredPieces;
 
 pub(super) use builder::are_many;
 
@@ -42,7 +43,7 @@ pub(super) struct Pieces {
     root: u32,
     /// What is left of the pieces of leaves, each behind its facts and its score.
     tails: Vec<u8>,
-    /// By id; empty if nobody asks for them.
+    /// By id; empty if they were not kept.
     scores: Vec<f64>,
     unknown_score: f64,
     longest: usize,
@@ -100,34 +101,39 @@ impl Pieces {
     ///
     /// `without_unknown` says that the model names no unknown piece; its worst score is then at most 0,
     /// as it is with the entry that `missing_unknown.rs` adds.
-    ///
-    /// `keeps_scores` says that [`score`](Self::score) will be called.
-    pub(super) fn new(
-        vocab: &[(Cow<'_, str>, f64)],
-        without_unknown: bool,
-        keeps_scores: bool,
-    ) -> Option<Self> {
-        if vocab.is_empty() || vocab.len() > MOST_PIECES {
+    pub(super) fn new(vocab: &ScoredPieces<'_>, without_unknown: bool) -> Option<Self> {
+        if !(1..=MOST_PIECES).contains(&vocab.len()) {
             return None;
         }
         // Large pages: those of the usual size would take longer to get than the pieces to be read.
-        let mut pages = Pages::new(size_of::<Sorted>() * vocab.len()).ok()?;
-        let pieces: &mut [Sorted] = bytemuck::cast_slice_mut(&mut pages);
+        let mut pages = Pages::new(size_of::<Sorted>() * vocab.len()).ok();
+        let mut list = Vec::new();
+        let room = if let Some(pages) = &mut pages {
+            bytemuck::cast_slice_mut(pages)
+        } else {
+            list.resize(vocab.len(), Sorted::zeroed());
+            &mut list
+        };
+        let mut pieces = Halves::new(vocab, room);
         let mut lowest = if without_unknown { 0.0 } else { f64::INFINITY };
         let mut longest = 0;
-        for ((id, (piece, score)), sorted) in (0_u32..).zip(vocab).zip(&mut *pieces) {
+        for (id, (piece, &score)) in (0..).zip(vocab.texts().zip(vocab.scores())) {
             if piece.len() > LONGEST_PIECE || score.is_nan() || score.abs() > LARGEST_SCORE {
                 return None;
             }
             longest = longest.max(piece.len());
-            lowest = f64::min(lowest, *score);
-            *sorted = Sorted::new(piece.as_bytes(), id, *score);
+            lowest = f64::min(lowest, score);
+            pieces.push(Sorted::new(piece.as_bytes(), id, score));
         }
-        let Trie { units, root, tails } = builder::build(vocab, pieces)?;
+        let (pieces, lower) = pieces.finish();
+        let Trie { units, root, tails } = builder::build(vocab, pieces, lower)?;
         let unknown_score = lowest - UNKNOWN_PENALTY;
-        let kept = if keeps_scores { vocab } else { &[] };
-        let scores = kept.iter().map(|&(_, score)| score).collect();
-        Some(Self { units, root, tails, scores, unknown_score, longest })
+        Some(Self { units, root, tails, scores: Vec::new(), unknown_score, longest })
+    }
+
+    /// Keeps the scores of its vocabulary, for [`score`](Self::score).
+    pub(super) fn keep_scores(&mut self, vocab: &ScoredPieces<'_>) {
+        self.scores = vocab.scores().to_vec();
     }
 
     /// Calls `found` with the length, the id and the score of every piece that `text` begins with, the
@@ -170,6 +176,7 @@ impl Pieces {
         id
     }
 
+    /// The score of a piece, if scores were [kept](Self::keep_scores).
     #[inline]
     pub(super) fn score(&self, id: u32) -> f64 {
         self.scores[id as usize]
@@ -219,11 +226,11 @@ mod tests {
     use proptest::prelude::*;
 
     fn pieces(vocab: &[&str]) -> Option<Pieces> {
-        let vocab: Vec<_> = (0_u8..)
-            .zip(vocab)
-            .map(|(id, &piece)| (Cow::Borrowed(piece), -f64::from(id)))
-            .collect();
-        Pieces::new(&vocab, false, true)
+        let scored = (0_u8..).zip(vocab).map(|(id, &piece)| (piece.into(), -f64::from(id)));
+        let vocab = scored.collect();
+        let mut pieces = Pieces::new(&vocab, false)?;
+        pieces.keep_scores(&vocab);
+        Some(pieces)
     }
 
     #[track_caller]
@@ -257,8 +264,10 @@ mod tests {
         assert!(pieces(&["a", "b", "a"]).is_none());
         assert!(pieces(&["x".repeat(255).as_str()]).is_some());
         assert!(pieces(&["x".repeat(256).as_str()]).is_none());
-        assert!(Pieces::new(&[("a".into(), f64::NAN)], false, true).is_none());
-        assert!(Pieces::new(&[("a".into(), f64::NEG_INFINITY)], false, true).is_none());
+        for score in [f64::NAN, f64::NEG_INFINITY] {
+            let vocab = std::iter::once(("a".into(), score)).collect();
+            assert!(Pieces::new(&vocab, false).is_none());
+        }
     }
 
     #[test]
@@ -273,24 +282,24 @@ mod tests {
             }
             piece
         };
-        let mut vocab: Vec<(Cow<'_, str>, f64)> =
-            (1..60_000_u32).map(|id| (piece(id as usize).into(), -f64::from(id))).collect();
+        let scored = (1..60_000_u32).map(|id| (piece(id as usize).into(), -f64::from(id)));
+        let vocab: ScoredPieces<'_> = scored.clone().collect();
         assert!(builder::are_many(vocab.len()));
-        let pieces = Pieces::new(&vocab, false, true).expect("all differ");
-        for (id, (piece, score)) in (0..).zip(&vocab) {
+        let pieces = Pieces::new(&vocab, false).expect("all differ");
+        for (id, (piece, score)) in (0..).zip(vocab.texts().zip(vocab.scores())) {
             let mut found = Vec::new();
             pieces.prefixes(piece.as_bytes(), |len, id, score| found.push((len, id, score)));
             assert_eq!(found.last(), Some(&(piece.len(), id, *score)), "{piece}");
             assert!(found.is_sorted_by(|a, b| a.0 < b.0), "{piece}");
-            assert!(found.iter().all(|&(len, id, _)| vocab[id as usize].0 == piece[..len]));
+            assert!(found.iter().all(|&(len, id, _)| vocab.text(id as usize) == &piece[..len]));
             let shorter = (1..piece.len()).filter(|&len| {
                 piece.is_char_boundary(len) && pieces.id(&piece.as_bytes()[..len]).is_some()
             });
             assert_eq!(shorter.count() + 1, found.len(), "{piece}");
         }
         assert_eq!(pieces.id(piece(60_000).as_bytes()), None);
-        vocab.push(("▁dea".into(), 0.0));
-        assert!(Pieces::new(&vocab, false, true).is_none(), "one piece is there twice");
+        let twice = scored.chain([("▁dea".into(), 0.0)]).collect();
+        assert!(Pieces::new(&twice, false).is_none(), "one piece is there twice");
     }
 
     proptest! {

@@ -159,7 +159,7 @@ impl Unigram {
                 Lasts::Nothing => {}
             }
         }
-        work.ids.iter().try_for_each(|&id| sink.push(id))
+        sink.push_all(&work.ids)
     }
 
     /// Finds the ids of a raw word whose normalized form is in `scratch`.
@@ -267,7 +267,7 @@ impl Unigram {
                     words.insert_ids(key, mode, hash, &work.ids);
                 }
             }
-            work.ids.iter().try_for_each(|&id| sink.push(id))?;
+            sink.push_all(&work.ids)?;
         }
         self.finish(work, sink)
     }

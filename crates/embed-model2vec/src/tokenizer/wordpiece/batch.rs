@@ -10,10 +10,10 @@
 //! Most words have one id and some have two to four, in no order that a processor could foresee. So
 //! the first and the last step do the same for every word, without a branch: the last one writes four
 //! ids for each and goes on behind those that count. Every surprise throws away the work ahead of it:
-//! branches where a word is compared with its two places, and where it has one id or more, cost a fifth
+//! branches where a word is compared with its places in the table, and where it has one id or more, cost a fifth
 //! on technical English, where every eighth word has several ids.
 //!
-//! Tried without gain: a store of all four places in the first step, keys of pieces side by side.
+//! Tried without gain: storing room for all four ids in the first step, keys of pieces side by side.
 
 use std::ops::{ControlFlow, Range};
 
@@ -32,7 +32,7 @@ pub(super) struct Batch {
     /// The ids of each word, and how many of them count.
     ids: [[u32; MEMO_IDS]; CAPACITY],
     counts: [u8; CAPACITY],
-    /// Numbers of the words that are not seeds.
+    /// Numbers of the words that were not found at a glance.
     others: [u8; CAPACITY],
     /// Words with more ids than fit: the number of the word, and where in `many_ids` they are.
     many: Vec<(usize, Range<usize>)>,

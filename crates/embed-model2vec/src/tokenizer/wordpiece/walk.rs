@@ -1,8 +1,9 @@
 //! From text to words: 64 bytes of plain ASCII at a time, and one character at a time elsewhere.
 //!
 //! Of a block of plain ASCII, words are cut out by counting bits, and the places of the table that they
-//! may be in are asked for; they are looked up together when the text ends or the [`Batch`] is full, so
-//! that the processor has many lookups under way at once.
+//! may be in are asked for; they are looked up together when the text ends, the [`Batch`] has no room for
+//! another block, or something else than a short plain word comes, so that the processor has many
+//! lookups under way at once.
 
 use std::ops::ControlFlow;
 

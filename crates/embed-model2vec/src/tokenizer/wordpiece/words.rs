@@ -125,7 +125,7 @@ impl Hash {
 /// The words that are vocabulary entries.
 #[derive(Debug)]
 pub(super) struct Seeds {
-    /// Half of the room is free at least, so that few lines overflow.
+    /// Between a third and two thirds of the room are taken, so that few lines overflow.
     lines: Box<[SeedLine]>,
     /// The number of lines is 2 to this power.
     bits: u32,
@@ -149,7 +149,6 @@ impl Seeds {
         let keyed = entries
             .filter(|(word, _)| can_be_a_word(word))
             .filter_map(|(word, id)| Key::of(word).map(|key| (key, id)));
-        // Between a third and two thirds of the room are taken.
         let count = keyed.clone().count().div_ceil(2).next_power_of_two().max(2);
         let empty = SeedLine { keys: [Key::EMPTY; SEEDS], ids: [NO_ID; SEEDS] };
         let mut seeds = Self { lines: vec![empty; count].into(), bits: count.trailing_zeros() };
@@ -175,7 +174,7 @@ impl Seeds {
     }
 
     /// The id of a word if it stands in its first line, [`NO_ID`] otherwise: a look without a branch,
-    /// since which of the two places it is cannot be foreseen.
+    /// since which of the places it is cannot be foreseen.
     #[inline]
     pub(super) fn glance(&self, key: Key, hash: Hash) -> u32 {
         let SeedLine { keys, ids } = &self.lines[hash.top(self.bits)];

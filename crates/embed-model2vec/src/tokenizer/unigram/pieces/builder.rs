@@ -10,13 +10,14 @@
 //! Two threads share both steps if there are many pieces: one half of the order each, then one half of
 //! what is below the upper nodes. What a search finds does not depend on it.
 
-use std::borrow::Cow;
 use std::ops::Range;
 
 use bytemuck::{Pod, Zeroable};
 
 use super::Unit;
 use crate::both::both;
+use crate::pages;
+use crate::tokenizer::definition::ScoredPieces;
 
 /// So many pieces make a leaf instead of a node with children.
 const LEAF_PIECES: usize = 4;
@@ -55,25 +56,25 @@ impl Sorted {
     }
 
     /// What follows the first bytes.
-    fn rest<'v>(&self, vocab: &'v [(Cow<'_, str>, f64)]) -> &'v [u8] {
+    fn rest<'v>(&self, vocab: &'v ScoredPieces<'_>) -> &'v [u8] {
         match self.len as usize {
             ..=HEAD => &[],
-            _ => &vocab[self.id as usize].0.as_bytes()[HEAD..],
+            _ => &vocab.text(self.id as usize).as_bytes()[HEAD..],
         }
     }
 }
 
-/// Builds the trie of all pieces of a vocabulary, of which there is one at least; `None` if two of
-/// them are the same.
-pub(super) fn build(vocab: &[(Cow<'_, str>, f64)], pieces: &mut [Sorted]) -> Option<Trie> {
+/// Builds the trie of all pieces of a vocabulary, of which there is one at least, and of which the
+/// first `lower` come before all others; `None` if two of them are the same.
+pub(super) fn build(vocab: &ScoredPieces<'_>, pieces: &mut [Sorted], lower: usize) -> Option<Trie> {
     let are_many = are_many(pieces.len());
-    let all_differ = if are_many {
-        let (lower, upper) = halves(pieces);
-        let (lower, upper) = both(|| sort(vocab, lower), || sort(vocab, upper));
-        lower && upper
+    let (lower, upper) = pieces.split_at_mut(lower);
+    let (lower_differ, upper_differ) = if are_many {
+        both(|| sort(vocab, lower), || sort(vocab, upper))
     } else {
-        sort(vocab, pieces)
+        (sort(vocab, lower), sort(vocab, upper))
     };
+    let all_differ = lower_differ && upper_differ;
     if !all_differ {
         return None;
     }
@@ -94,24 +95,52 @@ pub(super) fn build(vocab: &[(Cow<'_, str>, f64)], pieces: &mut [Sorted]) -> Opt
     Some(Trie { units, root, tails })
 }
 
-/// Parts pieces into two groups of about the same size, all of the first one before all of the other.
-fn halves(pieces: &mut [Sorted]) -> (&mut [Sorted], &mut [Sorted]) {
-    const SAMPLES: usize = 255;
-    let mut heads: Vec<u128> =
-        pieces.iter().step_by(pieces.len().div_ceil(SAMPLES)).map(|piece| piece.head).collect();
-    let middle = heads.len() / 2;
-    let (_, &mut middle, _) = heads.select_nth_unstable(middle);
-    // Every piece is moved, wherever it belongs: a branch would be guessed wrong half of the time.
-    let mut lower = 0;
-    for number in 0..pieces.len() {
-        pieces.swap(lower, number);
-        lower += usize::from(pieces[lower].head < middle);
+/// A list of pieces in two groups, all of the first one before all of the other.
+///
+/// The first group grows from the front and the second one from the end. A piece is written to both
+/// places, and one of them counts: a branch would be guessed wrong half of the time.
+pub(super) struct Halves<'p> {
+    pieces: &'p mut [Sorted],
+    /// The second group begins with this head.
+    middle: u128,
+    front: usize,
+    back: usize,
+}
+
+impl<'p> Halves<'p> {
+    /// An empty list with room for exactly the pieces of a vocabulary; two groups if there are many.
+    pub(super) fn new(vocab: &ScoredPieces<'_>, pieces: &'p mut [Sorted]) -> Self {
+        const SAMPLES: usize = 255;
+        let middle = if are_many(vocab.len()) {
+            let sample = vocab.texts().step_by(vocab.len().div_ceil(SAMPLES));
+            let mut heads: Vec<u128> = sample.map(|text| head(text.as_bytes())).collect();
+            let half = heads.len() / 2;
+            *heads.select_nth_unstable(half).1
+        } else {
+            u128::MAX
+        };
+        let back = pieces.len();
+        Self { pieces, middle, front: 0, back }
     }
-    pieces.split_at_mut(lower)
+
+    /// Adds a piece; there must be room.
+    #[inline]
+    pub(super) fn push(&mut self, piece: Sorted) {
+        let is_lower = piece.head < self.middle;
+        self.pieces[self.front] = piece;
+        self.pieces[self.back - 1] = piece;
+        self.front += usize::from(is_lower);
+        self.back -= usize::from(!is_lower);
+    }
+
+    /// The pieces, and how many of them are in the first group.
+    pub(super) fn finish(self) -> (&'p mut [Sorted], usize) {
+        (self.pieces, self.front)
+    }
 }
 
 /// Sorts pieces, and says whether all of them differ.
-fn sort(vocab: &[(Cow<'_, str>, f64)], pieces: &mut [Sorted]) -> bool {
+fn sort(vocab: &ScoredPieces<'_>, pieces: &mut [Sorted]) -> bool {
     pieces.sort_unstable_by_key(|piece| piece.head);
     pieces.chunk_by_mut(|a, b| a.head == b.head).filter(|group| group.len() > 1).all(|group| {
         // Behind equal heads, the shorter piece is the beginning of the longer one.
@@ -131,7 +160,7 @@ struct Open {
 }
 
 struct Builder<'a> {
-    vocab: &'a [(Cow<'a, str>, f64)],
+    vocab: &'a ScoredPieces<'a>,
     sorted: &'a [Sorted],
     units: Vec<Unit>,
     tails: Vec<u8>,
@@ -149,12 +178,12 @@ struct Builder<'a> {
 
 impl<'a> Builder<'a> {
     /// `expected` is the number of pieces that will be added.
-    fn new(vocab: &'a [(Cow<'a, str>, f64)], sorted: &'a [Sorted], expected: usize) -> Self {
+    fn new(vocab: &'a ScoredPieces<'a>, sorted: &'a [Sorted], expected: usize) -> Self {
         Self {
             vocab,
             sorted,
-            units: Vec::with_capacity(expected / 2),
-            tails: Vec::with_capacity(expected * 16),
+            units: pages::list_with_capacity(2 * expected),
+            tails: pages::list_with_capacity(expected * 16),
             in_use: Vec::with_capacity(expected / 128),
             bases: Vec::with_capacity(expected / 128),
             first_block: 0,
@@ -243,7 +272,7 @@ impl<'a> Builder<'a> {
         let Sorted { head, id, .. } = self.sorted[entry];
         match depth {
             0..HEAD => head.to_be_bytes()[depth],
-            _ => self.vocab[id as usize].0.as_bytes()[depth],
+            _ => self.vocab.text(id as usize).as_bytes()[depth],
         }
     }
 
@@ -321,7 +350,7 @@ impl<'a> Builder<'a> {
             self.tails.truncate(self.tails.len() - (HEAD - (len - depth)));
         } else {
             self.tails.extend_from_slice(&tail[..12]);
-            self.tails.extend_from_slice(&self.vocab[id as usize].0.as_bytes()[depth..]);
+            self.tails.extend_from_slice(&self.vocab.text(id as usize).as_bytes()[depth..]);
         }
     }
 
