@@ -17,7 +17,13 @@
 //! one read-back.
 
 mod batch;
+#[doc(hidden)]
+pub mod check;
+#[cfg(feature = "cuda")]
+#[doc(hidden)]
+pub mod cuda;
 mod error;
+mod random;
 mod table;
 
 use std::fmt;
@@ -131,16 +137,28 @@ pub(crate) fn upload(
             Some(gpu) => upload(gpu, table),
             None => Ok(None),
         },
-        Device::Metal | Device::Cuda(_) => {
-            let _ = table;
-            Err(DeviceError::NotBuilt { device })
-        }
+        #[cfg(feature = "cuda")]
+        Device::Cuda(number) => Ok(Some(Box::new(cuda::CudaPool::upload(number, table)?))),
+        #[cfg(not(feature = "cuda"))]
+        Device::Cuda(_) => Err(DeviceError::NotBuilt { device }),
+        Device::Metal => Err(DeviceError::NotBuilt { device }),
     }
 }
 
 /// The devices that this program can use on this machine; the processor comes last.
+///
+/// Never fails: a GPU without its driver is a GPU that is not there.
 pub fn available() -> Vec<Device> {
-    vec![Device::Cpu]
+    describe().into_iter().map(|(device, _)| device).collect()
+}
+
+/// The same devices with their names: "NVIDIA H200".
+pub fn describe() -> Vec<(Device, String)> {
+    let mut devices = Vec::new();
+    #[cfg(feature = "cuda")]
+    devices.extend(cuda::devices());
+    devices.push((Device::Cpu, "the processor".to_owned()));
+    devices
 }
 
 #[cfg(test)]
