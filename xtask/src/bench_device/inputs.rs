@@ -43,7 +43,8 @@ pub(super) fn lines(count: usize, seed: u64) -> Result<Vec<String>> {
 /// The whole words of the embedded model, in the order of their ids.
 fn words() -> Result<Vec<String>> {
     let tokenizer: Value = serde_json::from_slice(embed_default_model::TOKENIZER)?;
-    let vocabulary = tokenizer["model"]["vocab"].as_object().context("a tokenizer with a vocabulary")?;
+    let vocabulary =
+        tokenizer["model"]["vocab"].as_object().context("a tokenizer with a vocabulary")?;
     let whole = |word: &str| word.len() > 1 && word.bytes().all(|byte| byte.is_ascii_lowercase());
     let mut words: Vec<(u64, &String)> = vocabulary
         .iter()

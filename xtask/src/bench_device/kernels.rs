@@ -103,7 +103,11 @@ pub(super) fn measure(gpu: &Gpu, args: &Args, torch: Option<&Torch>) -> Result<S
         let _ = write!(text, " Kernels compiled with {}.", args.define.join(", "));
     }
     text += "\n\n| table | kernel | ms | ms, normalized | GB/s | of copies |";
-    text += if torch.is_some() { " embedding_bag ms | gather and mean ms | ratio | target | |" } else { "" };
+    text += if torch.is_some() {
+        " embedding_bag ms | gather and mean ms | ratio | target | |"
+    } else {
+        ""
+    };
     text += "\n| --- | --- | --- | --- | --- | --- |";
     text += if torch.is_some() { " --- | --- | --- | --- | --- |\n" } else { "\n" };
     for (rows, dim) in TABLES {

@@ -33,7 +33,11 @@ pub(super) fn measure(device: Device, corpus: Option<&Path>) -> Result<String> {
          {}. Texts per second, medians of {TURNS} turns; both sides take turns.\n\n\
          | texts a call | {device} | cpu | ratio |\n| --- | --- | --- | --- |\n",
         bytes as f64 / texts.len() as f64,
-        if corpus.is_some() { "from a file" } else { "random words of the model's vocabulary by Zipf's law" },
+        if corpus.is_some() {
+            "from a file"
+        } else {
+            "random words of the model's vocabulary by Zipf's law"
+        },
     );
     let mut pays_from = None;
     for batch in BATCHES {
@@ -56,7 +60,9 @@ pub(super) fn measure(device: Device, corpus: Option<&Path>) -> Result<String> {
         pays_from = if ratio > 1.0 { pays_from.or(Some(batch)) } else { None };
     }
     let _ = match pays_from {
-        Some(batch) => writeln!(text, "\nOf these sizes, the device pays from {batch} texts a call on."),
+        Some(batch) => {
+            writeln!(text, "\nOf these sizes, the device pays from {batch} texts a call on.")
+        }
         None => writeln!(
             text,
             "\nThe device does not pay at the largest of these sizes: tokenizing takes most of the time on both sides."

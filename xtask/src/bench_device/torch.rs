@@ -68,7 +68,8 @@ mod tests {
 
     #[test]
     fn entries_are_found_by_shape_and_type() {
-        let results = json!([{ "rows": 2, "dim": 3, "type": "f16", "bag_ms": 0.5, "gather_ms": 1.5 }]);
+        let results =
+            json!([{ "rows": 2, "dim": 3, "type": "f16", "bag_ms": 0.5, "gather_ms": 1.5 }]);
         let torch = Torch(json!({ "results": results }));
         let entry = torch.entry(2, 3, "f16").expect("it is there");
         assert_eq!((entry.bag, entry.gather), (0.5, 1.5));

@@ -103,14 +103,19 @@ pub(crate) fn run_with(
 ) -> Result<Report, DeviceError> {
     const VARIANTS: usize = 4;
     let mut random = Random::new(seed);
-    let mut report =
-        Report { device: name.to_owned(), cases: Vec::new(), batches: 0, counts: Counts::default() };
+    let mut report = Report {
+        device: name.to_owned(),
+        cases: Vec::new(),
+        batches: 0,
+        counts: Counts::default(),
+    };
     let each = bags.div_ceil(3 * DIMS.len() * VARIANTS);
     for kind in [Kind::F32, Kind::F16, Kind::I8] {
         for dim in DIMS {
             let mut case = Case { kind: name_of(kind), dim, rows: 0, normalized: 0.0, raw: 0.0 };
             for variant in 0..VARIANTS {
-                let weights = random_weights(&mut random, kind, dim, variant % 2 == 1, variant >= 2);
+                let weights =
+                    random_weights(&mut random, kind, dim, variant % 2 == 1, variant >= 2);
                 let Ok(table) = DeviceTable::new(&weights, &[], Device::Cpu) else { continue };
                 let Some(pool) = upload(&table)? else { continue };
                 let bags = random_bags(&mut random, each, variant == 0);
@@ -247,7 +252,9 @@ mod tests {
         let devices: Vec<Device> =
             available().into_iter().filter(|device| *device != Device::Cpu).collect();
         if devices.is_empty() {
-            eprintln!("SKIPPED 1 device test: this machine has no device that this program can use");
+            eprintln!(
+                "SKIPPED 1 device test: this machine has no device that this program can use"
+            );
         }
         for device in devices {
             let report = run(device, 500, 1)?;

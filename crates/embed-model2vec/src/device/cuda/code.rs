@@ -28,7 +28,9 @@ const ARCHITECTURE: &str = "compute_75";
 #[non_exhaustive]
 pub enum CodeError {
     /// There is no compiler.
-    #[error("no NVRTC library here: install the CUDA toolkit, or name its folder in the library path")]
+    #[error(
+        "no NVRTC library here: install the CUDA toolkit, or name its folder in the library path"
+    )]
     NoCompiler,
     /// The compiler found an error.
     #[error("NVRTC refused the source")]

@@ -49,6 +49,9 @@ fn without_events(context: &CudaContext) {
 }
 
 /// Turns an error of the driver into ours.
-pub(super) fn failed(device: Device, what: &'static str) -> impl FnOnce(DriverError) -> DeviceError {
+pub(super) fn failed(
+    device: Device,
+    what: &'static str,
+) -> impl FnOnce(DriverError) -> DeviceError {
     move |source| DeviceError::Failed { device, what, source: Box::new(source) }
 }

@@ -130,8 +130,11 @@ impl Gpu {
             Code::load(&self.context).map_err(failed(device, "load the kernels"))?
         } else {
             let what = "compile a variant of the kernels";
-            Code::variant(&self.context, defines)
-                .map_err(|source| DeviceError::Failed { device, what, source })?
+            Code::variant(&self.context, defines).map_err(|source| DeviceError::Failed {
+                device,
+                what,
+                source,
+            })?
         };
         let mut random = Random::new(1);
         let TableSpec { kind, rows, dim, factors } = spec;
@@ -217,7 +220,10 @@ impl GpuTable {
         normalize: bool,
         times: usize,
     ) -> Result<Vec<f64>, DeviceError> {
-        assert!(self.shapes().iter().any(|shape| shape == kernel), "{kernel} cannot pool this table");
+        assert!(
+            self.shapes().iter().any(|shape| shape == kernel),
+            "{kernel} cannot pool this table"
+        );
         let kind = self.resident.kind();
         let shape = Shape::ALL.into_iter().find(|shape| shape.kernel(kind) == kernel);
         let shape = shape.expect("it is one of the shapes");

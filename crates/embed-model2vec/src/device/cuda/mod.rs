@@ -40,7 +40,8 @@ use resident::{Resident, Work};
 
 /// The devices with their names; none if there is no driver.
 pub(super) fn devices() -> Vec<(Device, String)> {
-    let name = |number| driver::name(number).unwrap_or_else(|_| "a device without a name".to_owned());
+    let name =
+        |number| driver::name(number).unwrap_or_else(|_| "a device without a name".to_owned());
     (0..driver::count().unwrap_or(0)).map(|number| (Device::Cuda(number), name(number))).collect()
 }
 
@@ -180,7 +181,8 @@ mod tests {
         bags.open().extend_from_slice(ids);
         bags.close();
         let mut out = vec![0.0; values];
-        let task = move || check(&Task { bags: &bags, columns, normalize: None, out: &mut out }, 3, 2);
+        let task =
+            move || check(&Task { bags: &bags, columns, normalize: None, out: &mut out }, 3, 2);
         std::panic::catch_unwind(std::panic::AssertUnwindSafe(task)).is_ok()
     }
 
