@@ -23,7 +23,7 @@ pub(super) fn lines(count: usize, seed: u64) -> Result<Vec<String>> {
     }
     let mut random = Random::new(seed);
     let word = |random: &mut Random| {
-        let place = (f64::from(random.unit()) + 1.0) / 2.0 * sum;
+        let place = f64::midpoint(f64::from(random.unit()), 1.0) * sum;
         words[sums.partition_point(|&sum| sum < place).min(words.len() - 1)].as_str()
     };
     let mut line = || {

@@ -168,6 +168,7 @@ mod tests {
     use crate::kernels::Bags;
 
     #[test]
+    #[expect(clippy::print_stderr, reason = "what was found is told")]
     fn looking_for_devices_needs_no_driver() {
         let devices = devices();
         eprintln!("{} CUDA devices here: {devices:?}", devices.len());
