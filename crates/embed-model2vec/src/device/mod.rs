@@ -105,6 +105,7 @@ pub(crate) trait PoolRows: fmt::Debug + Send + Sync {
 }
 
 /// One launch.
+#[cfg_attr(not(feature = "cuda"), allow(dead_code, reason = "only the code of a device reads it"))]
 pub(crate) struct Task<'a> {
     /// At least one bag; every id is below the vocabulary of the table.
     pub(crate) bags: &'a Bags,
@@ -131,12 +132,14 @@ pub(crate) fn upload(
     device: Device,
     table: &DeviceTable<'_>,
 ) -> Result<Option<Box<dyn PoolRows>>, DeviceError> {
+    let device = match device {
+        Device::Auto => available().into_iter().next().unwrap_or_default(),
+        device => device,
+    };
+    // Where no device is built, nobody looks at it.
+    let _ = table;
     match device {
-        Device::Cpu => Ok(None),
-        Device::Auto => match available().into_iter().find(|device| *device != Device::Cpu) {
-            Some(gpu) => upload(gpu, table),
-            None => Ok(None),
-        },
+        Device::Cpu | Device::Auto => Ok(None),
         #[cfg(feature = "cuda")]
         Device::Cuda(number) => Ok(Some(Box::new(cuda::CudaPool::upload(number, table)?))),
         #[cfg(not(feature = "cuda"))]
@@ -154,11 +157,13 @@ pub fn available() -> Vec<Device> {
 
 /// The same devices with their names: "NVIDIA H200".
 pub fn describe() -> Vec<(Device, String)> {
-    let mut devices = Vec::new();
-    #[cfg(feature = "cuda")]
-    devices.extend(cuda::devices());
-    devices.push((Device::Cpu, "the processor".to_owned()));
-    devices
+    let processor = (Device::Cpu, "the processor".to_owned());
+    [
+        #[cfg(feature = "cuda")]
+        cuda::devices(),
+        vec![processor],
+    ]
+    .concat()
 }
 
 #[cfg(test)]
