@@ -23,7 +23,6 @@ pub(crate) struct Args {
     check: bool,
     /// Folder of libnvrtc, if it is not in the library path
     #[arg(long, value_name = "DIR")]
-    #[cfg_attr(not(feature = "cuda"), expect(dead_code, reason = "only the compiler needs it"))]
     nvrtc: Option<PathBuf>,
 }
 
