@@ -48,6 +48,14 @@ const CHECKS: &[Check] = &[
         "clippy --locked --quiet -p embed-model2vec --no-default-features --features default-model -- -D warnings",
     ),
     check(
+        "model2vec with CUDA alone",
+        "clippy --locked --quiet -p embed-model2vec --no-default-features --features cuda --all-targets -- -D warnings",
+    ),
+    check(
+        "tasks with CUDA",
+        "clippy --locked --quiet -p xtask --features cuda --all-targets -- -D warnings",
+    ),
+    check(
         "batcher with every feature",
         "clippy --locked --quiet -p embed-batcher --all-features --all-targets -- -D warnings",
     ),

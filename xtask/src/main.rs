@@ -6,8 +6,11 @@
 )]
 
 mod bench;
+#[cfg(feature = "cuda")]
+mod bench_device;
 mod ci;
 mod parity;
+mod ptx;
 mod random;
 mod soak;
 mod tidy;
@@ -32,6 +35,11 @@ enum Task {
     Soak(soak::Args),
     /// Measures the embedder beside other libraries, against the targets, and writes docs/bench-cpu.md
     Bench(bench::Args),
+    /// Compares a GPU with the definition, measures it beside PyTorch, and writes docs/bench-cuda.md
+    #[cfg(feature = "cuda")]
+    BenchDevice(bench_device::Args),
+    /// Makes the PTX text of the CUDA kernels from their source, or checks that it was made
+    Ptx(ptx::Args),
     /// Runs every check of the project: formatting, lints, docs, features, tests
     Ci(ci::Args),
     /// Checks what compilers do not: crate edges, licenses, documents, blanks
@@ -43,6 +51,9 @@ fn main() -> ExitCode {
         Task::Parity(args) => parity::run(&args),
         Task::Soak(args) => Ok(soak::run(&args)),
         Task::Bench(args) => bench::run(&args),
+        #[cfg(feature = "cuda")]
+        Task::BenchDevice(args) => bench_device::run(&args),
+        Task::Ptx(args) => ptx::run(&args),
         Task::Ci(args) => ci::run(&args),
         Task::Tidy => tidy::run(),
     };

@@ -2,6 +2,7 @@
 //!
 //! - Crates depend on each other downwards only, as `EDGES` says.
 //! - Every dependency has a license that `LICENSES` allows.
+//! - The PTX text of the CUDA kernels was made from their source.
 //! - The documents exist, every Rust file begins with module docs and keeps to a readable length, and
 //!   no text file has trailing blanks or lacks its last line end; links between documents lead somewhere.
 
@@ -13,6 +14,7 @@ use anyhow::{Context as _, Result, ensure};
 use serde_json::Value;
 
 use crate::ci::workspace_folder;
+use crate::ptx;
 
 /// What each crate of the workspace may depend on, among the crates of the workspace.
 const EDGES: &[(&str, &[&str])] = &[
@@ -81,6 +83,7 @@ fn problems() -> Result<Vec<String>> {
     problems.extend(licenses(&metadata)?);
     let missing = DOCUMENTS.iter().filter(|name| !workspace_folder().join(name).is_file());
     problems.extend(missing.map(|name| format!("{name}: missing")));
+    problems.extend(ptx::problem()?);
     for file in tracked_files()? {
         problems.extend(text_problems(&file)?);
     }

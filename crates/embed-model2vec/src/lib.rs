@@ -28,6 +28,7 @@
 //! | feature | gives |
 //! | --- | --- |
 //! | `candle` (default) | [`padded`]: the padded forward on a Candle device, as a cross-check |
+//! | `cuda` | pooling on CUDA devices: see [`device`] |
 //! | `default-model` | [`StaticModel::default_embedded`]: 8 MB of English model inside the program |
 //! | `tokenizers` (default) | the `tokenizers` crate for tokenizer files that our own do not serve, and [`Sequential`] |
 //! | `hub` | [`hub`]: models by name, from the Hugging Face cache or downloaded |

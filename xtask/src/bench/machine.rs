@@ -10,7 +10,7 @@ use anyhow::{Context as _, Result};
 use crate::ci::workspace_folder;
 
 /// The processor, its cores, and the vector instructions that matter here.
-pub(super) fn describe() -> String {
+pub(crate) fn describe() -> String {
     let cpuinfo = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let field = |name: &str| {
         let line = cpuinfo.lines().find(|line| line.starts_with(name))?;

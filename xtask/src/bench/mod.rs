@@ -25,6 +25,8 @@ use anyhow::{Context as _, Result};
 use crate::ci::{target_folder, workspace_folder};
 
 use inputs::{Corpus, Inputs, Model};
+#[cfg(feature = "cuda")]
+pub(crate) use machine::describe as describe_machine;
 use measurements::Measurements;
 use peers::Peers;
 use report::Report;

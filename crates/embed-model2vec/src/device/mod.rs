@@ -17,7 +17,13 @@
 //! one read-back.
 
 mod batch;
+#[doc(hidden)]
+pub mod check;
+#[cfg(feature = "cuda")]
+#[doc(hidden)]
+pub mod cuda;
 mod error;
+mod random;
 mod table;
 
 use std::fmt;
@@ -99,6 +105,7 @@ pub(crate) trait PoolRows: fmt::Debug + Send + Sync {
 }
 
 /// One launch.
+#[cfg_attr(not(feature = "cuda"), allow(dead_code, reason = "only the code of a device reads it"))]
 pub(crate) struct Task<'a> {
     /// At least one bag; every id is below the vocabulary of the table.
     pub(crate) bags: &'a Bags,
@@ -125,22 +132,38 @@ pub(crate) fn upload(
     device: Device,
     table: &DeviceTable<'_>,
 ) -> Result<Option<Box<dyn PoolRows>>, DeviceError> {
+    let device = match device {
+        Device::Auto => available().into_iter().next().unwrap_or_default(),
+        device => device,
+    };
+    // Where no device is built, nobody looks at it.
+    let _ = table;
     match device {
-        Device::Cpu => Ok(None),
-        Device::Auto => match available().into_iter().find(|device| *device != Device::Cpu) {
-            Some(gpu) => upload(gpu, table),
-            None => Ok(None),
-        },
-        Device::Metal | Device::Cuda(_) => {
-            let _ = table;
-            Err(DeviceError::NotBuilt { device })
-        }
+        Device::Cpu | Device::Auto => Ok(None),
+        #[cfg(feature = "cuda")]
+        Device::Cuda(number) => Ok(Some(Box::new(cuda::CudaPool::upload(number, table)?))),
+        #[cfg(not(feature = "cuda"))]
+        Device::Cuda(_) => Err(DeviceError::NotBuilt { device }),
+        Device::Metal => Err(DeviceError::NotBuilt { device }),
     }
 }
 
 /// The devices that this program can use on this machine; the processor comes last.
+///
+/// Never fails: a GPU without its driver is a GPU that is not there.
 pub fn available() -> Vec<Device> {
-    vec![Device::Cpu]
+    describe().into_iter().map(|(device, _)| device).collect()
+}
+
+/// The same devices with their names: "NVIDIA H200".
+pub fn describe() -> Vec<(Device, String)> {
+    let processor = (Device::Cpu, "the processor".to_owned());
+    [
+        #[cfg(feature = "cuda")]
+        cuda::devices(),
+        vec![processor],
+    ]
+    .concat()
 }
 
 #[cfg(test)]
