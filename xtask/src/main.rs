@@ -6,6 +6,7 @@
 )]
 
 mod bench;
+mod check_metal;
 mod ci;
 mod parity;
 mod random;
@@ -34,6 +35,8 @@ enum Task {
     Bench(bench::Args),
     /// Runs every check of the project: formatting, lints, docs, features, tests
     Ci(ci::Args),
+    /// Type-checks the Metal code, on a Mac or elsewhere
+    CheckMetal,
     /// Checks what compilers do not: crate edges, licenses, documents, blanks
     Tidy,
 }
@@ -44,6 +47,7 @@ fn main() -> ExitCode {
         Task::Soak(args) => Ok(soak::run(&args)),
         Task::Bench(args) => bench::run(&args),
         Task::Ci(args) => ci::run(&args),
+        Task::CheckMetal => check_metal::run(),
         Task::Tidy => tidy::run(),
     };
     match done {

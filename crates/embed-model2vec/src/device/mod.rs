@@ -17,8 +17,14 @@
 //! one read-back.
 
 mod batch;
+#[cfg(feature = "candle")]
+pub mod candle;
 mod error;
+#[cfg(test)]
+mod metal_kernel;
 mod table;
+#[cfg(test)]
+mod test_cases;
 
 use std::fmt;
 use std::str::FromStr;
@@ -131,21 +137,42 @@ pub(crate) fn upload(
             Some(gpu) => upload(gpu, table),
             None => Ok(None),
         },
-        Device::Metal | Device::Cuda(_) => {
-            let _ = table;
-            Err(DeviceError::NotBuilt { device })
-        }
+        #[cfg(feature = "metal")]
+        Device::Metal => candle::upload_to_metal(table).map(Some),
+        #[cfg(not(feature = "metal"))]
+        Device::Metal => Err(DeviceError::NotBuilt { device }),
+        Device::Cuda(_) => Err(DeviceError::NotBuilt { device }),
     }
 }
 
 /// The devices that this program can use on this machine; the processor comes last.
 pub fn available() -> Vec<Device> {
-    vec![Device::Cpu]
+    let gpus: [Option<Device>; _] = [
+        #[cfg(feature = "metal")]
+        candle::metal_device(),
+    ];
+    gpus.into_iter().flatten().chain([Device::Cpu]).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    #[expect(clippy::print_stderr, reason = "says what was not tested")]
+    fn every_device_gives_the_rows_of_the_definition() {
+        let mut gpus = available();
+        assert_eq!(gpus.pop(), Some(Device::Cpu));
+        if gpus.is_empty() {
+            eprintln!("SKIPPED: this program has no GPU on this machine");
+        }
+        for gpu in gpus {
+            for case in test_cases::cases() {
+                let pool = upload(gpu, &case.table()).expect("it is available");
+                case.check_on(&*pool.expect("a GPU needs a copy of the table"));
+            }
+        }
+    }
 
     #[test]
     fn devices_are_read_as_they_are_written() {
