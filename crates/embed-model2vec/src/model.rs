@@ -171,6 +171,11 @@ impl StaticModel {
         self.device.as_ref().map(|device| device.counts())
     }
 
+    /// The device that rows are pooled on, in words; `None` where that is the processor.
+    pub fn device_name(&self) -> Option<&str> {
+        self.device.as_ref().map(|device| device.name())
+    }
+
     /// The pooling kernels that this machine can run, the fastest one last. For benchmarks and
     /// comparisons: all of them give the same bits.
     #[doc(hidden)]

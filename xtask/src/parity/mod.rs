@@ -82,13 +82,14 @@ fn run_model(folder: Option<&Path>, args: &Args) -> Result<bool> {
     if let Some(count) = args.fuzz {
         return fuzz::run(&model, folder, count, args.seed);
     }
-    let mut report = Report::new(&model);
-
     let generated = corpus::generate(args.texts, args.seed);
+    let mut report;
     if args.device == Device::Cpu {
+        report = Report::new(&model);
         forwards::compare(&model, &generated, &mut report).context("comparing the forwards")?;
     } else {
         let moved = devices::moved(load(folder)?, args.device)?;
+        report = Report::new(&moved);
         devices::compare(&model, &moved, args.device, &generated, &mut report)
             .context("comparing the devices")?;
         model = moved;

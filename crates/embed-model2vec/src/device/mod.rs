@@ -16,6 +16,11 @@
 //! [`CHUNK_VALUES`] values of rows. A larger batch goes in several pieces, each of them one launch and
 //! one read-back.
 
+#![cfg_attr(
+    not(feature = "metal"),
+    allow(dead_code, reason = "without a GPU built in, nobody looks at what one would get")
+)]
+
 mod batch;
 #[cfg(feature = "candle")]
 pub mod candle;

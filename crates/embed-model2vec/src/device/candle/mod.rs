@@ -15,9 +15,9 @@ mod pool;
 #[cfg(test)]
 mod tests;
 
-use candle_core::{
-    CpuStorage, CustomOp3, DType, Layout, MetalStorage, Result, Shape, Tensor, bail,
-};
+#[cfg(feature = "metal")]
+use candle_core::MetalStorage;
+use candle_core::{CpuStorage, CustomOp3, DType, Layout, Result, Shape, Tensor, bail};
 use embed_core::NormGuard;
 
 #[cfg(feature = "metal")]
