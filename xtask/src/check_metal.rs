@@ -42,7 +42,7 @@ pub(crate) fn run() -> Result<bool> {
     let folder = folder.canonicalize()?;
     write_package(&folder)?;
     let output = cargo()
-        .args(["check", "--offline", "--manifest-path"])
+        .args(["check", "--manifest-path"])
         .arg(folder.join("Cargo.toml"))
         .arg("--target-dir")
         .arg(folder.join("build"))

@@ -25,7 +25,8 @@ use candle_core::backend::BackendStorage as _;
 use candle_core::metal_backend::DeviceId;
 use candle_core::op::BackpropOp;
 use candle_core::{
-    DType, Error, Layout, MetalDevice, MetalStorage, Result, Shape, Storage, Tensor, bail,
+    DType, Error, Layout, MetalDevice, MetalStorage, Result, Shape, Storage, StorageRef, Tensor,
+    bail,
 };
 use candle_metal_kernels::RESOURCE_OPTIONS;
 use candle_metal_kernels::metal::{ComputePipeline, Device as RawDevice};
@@ -85,7 +86,9 @@ pub(crate) fn upload(
     let uploaded = upload_rows(metal, table).map_err(failed(kind, "upload the table"))?;
     let pool = CandlePool::new(kind, name, uploaded, table)?;
     // A kernel that does not compile is an error now, not in the first batch.
-    pipeline(metal, function(dtype(table.kind))?).map_err(failed(kind, "compile its kernel"))?;
+    function(dtype(table.kind))
+        .and_then(|function| pipeline(metal, function))
+        .map_err(failed(kind, "compile its kernel"))?;
     Ok(Box::new(pool))
 }
 
@@ -149,11 +152,9 @@ pub(super) fn forward(
     let factors = op.factors.as_ref().map(Tensor::storage_and_layout);
     let mapping = op.mapping.as_ref().map(Tensor::storage_and_layout);
     // The kernel does not look at buffers that it is told to leave alone, but every slot needs one.
-    let operand = |tensor: Option<&(_, &Layout)>| match tensor {
-        Some((storage, layout)) => on_metal(storage).map(|storage| (storage, *layout)),
-        None => Ok(ids),
-    };
-    let inputs = [table, ids, offsets, operand(factors.as_ref())?, operand(mapping.as_ref())?];
+    let factors = factors.as_ref().map_or(Ok(ids), operand)?;
+    let mapping = mapping.as_ref().map_or(Ok(ids), operand)?;
+    let inputs = [table, ids, offsets, factors, mapping];
     {
         let guard = device.command_encoder()?;
         let encoder = guard.as_ref();
@@ -236,9 +237,10 @@ fn compile(device: &RawDevice, function: &str) -> Result<ComputePipeline> {
     device.new_compute_pipeline_state_with_function(&function).map_err(Error::wrap)
 }
 
-fn on_metal(storage: &Storage) -> Result<&MetalStorage> {
-    match storage {
-        Storage::Metal(storage) => Ok(storage),
+/// A tensor that the op holds itself.
+fn operand<'a>((storage, layout): &'a (StorageRef<'_>, &Layout)) -> Result<Operand<'a>> {
+    match &**storage {
+        Storage::Metal(storage) => Ok((storage, layout)),
         _ => bail!("a tensor has left the device since it was checked"),
     }
 }
