@@ -95,7 +95,7 @@ pub(crate) fn upload(
 /// The rows of a table as a tensor in memory of the device alone.
 fn upload_rows(device: &MetalDevice, table: &DeviceTable<'_>) -> Result<Tensor> {
     let dtype = dtype(table.kind);
-    let count = table.rows * table.dim;
+    let count = table.bytes.len() / table.kind.size();
     let rows = device.new_private_buffer(count.next_multiple_of(COPY_BYTES), dtype, "table")?;
     for (index, piece) in table.bytes.chunks(STAGING_BYTES).enumerate() {
         let mut padded;
