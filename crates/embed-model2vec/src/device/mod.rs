@@ -145,7 +145,10 @@ pub(crate) fn upload(
         #[cfg(feature = "metal")]
         Device::Metal => candle::upload_to_metal(table).map(Some),
         #[cfg(not(feature = "metal"))]
-        Device::Metal => Err(DeviceError::NotBuilt { device }),
+        Device::Metal => {
+            let _ = table;
+            Err(DeviceError::NotBuilt { device })
+        }
         Device::Cuda(_) => Err(DeviceError::NotBuilt { device }),
     }
 }

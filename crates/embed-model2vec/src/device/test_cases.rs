@@ -161,7 +161,7 @@ fn case(random: &mut Random, kind: Kind, dim: usize, variant: usize) -> Case {
     Case {
         kind,
         dim,
-        columns: if variant % 2 == 0 { dim } else { dim.div_ceil(3) },
+        columns: if variant.is_multiple_of(2) { dim } else { dim.div_ceil(3) },
         normalize,
         table,
         factors,

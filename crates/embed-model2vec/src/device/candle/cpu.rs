@@ -5,7 +5,7 @@
 
 use std::ops::Range;
 
-use candle_core::{CpuStorage, Layout, Result, Shape, bail};
+use candle_core::{CpuStorage, Layout, Result, Shape, Tensor, bail};
 use half::slice::HalfFloatSliceExt as _;
 
 use super::PoolRowsOp;
@@ -43,7 +43,7 @@ pub(super) fn forward(
         Some(factors) => TokenWeights::Single(factors.to_vec1()?),
         None => TokenWeights::None,
     };
-    let mapping = op.mapping.as_ref().map(|mapping| mapping.to_vec1()).transpose()?;
+    let mapping = op.mapping.as_ref().map(Tensor::to_vec1).transpose()?;
     let weights = Weights { elements, rows, dim, factors, mapping, table_name: String::new() };
 
     let bags = offsets.len() - 1;
