@@ -18,7 +18,11 @@
 
 #![cfg_attr(
     not(feature = "metal"),
-    allow(dead_code, reason = "without a GPU built in, nobody looks at what one would get")
+    allow(
+        dead_code,
+        unused_imports,
+        reason = "without a GPU built in, nobody looks at what one would get"
+    )
 )]
 
 mod batch;
