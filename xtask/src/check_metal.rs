@@ -7,8 +7,10 @@
 //! folder. The Objective-C crates are for Apple's systems, and two things make them pass elsewhere: the
 //! feature `gnustep-2-1` chooses another runtime, and copies of the framework crates lack the lines that
 //! would link frameworks, which the compiler refuses. The copies come out of cargo's registry, in the
-//! versions of `Cargo.lock`. Nothing of that leaves the target folder.
+//! versions of `Cargo.lock`. Nothing of that leaves the target folder. Only types are checked here: the
+//! lints need the target.
 
+use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -88,7 +90,8 @@ fn write_package(folder: &Path) -> Result<()> {
                 .with_context(|| format!("copying {}", source.display()))?;
             fs::rename(&unfinished, &copy)?;
         }
-        patches += &format!("{name} = {{ path = {:?} }}\n", copy.display().to_string());
+        let copy = copy.display().to_string();
+        let _ = writeln!(patches, "{name} = {{ path = {copy:?} }}");
     }
     let ours = workspace_folder().join("crates").join(CRATE).canonicalize()?;
     let manifest = format!(
