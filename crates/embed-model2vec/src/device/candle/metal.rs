@@ -33,7 +33,8 @@ use candle_metal_kernels::metal::{ComputePipeline, Device as RawDevice};
 use embed_core::NormGuard;
 use objc2::available;
 use objc2_metal::{
-    MTLCompileOptions, MTLDevice as _, MTLMathFloatingPointFunctions, MTLMathMode, MTLSize,
+    MTLCompileOptions, MTLDevice as _, MTLMathFloatingPointFunctions, MTLMathMode,
+    MTLResource as _, MTLSize, MTLStorageMode,
 };
 
 use super::PoolRowsOp;
@@ -176,22 +177,21 @@ pub(super) fn forward(
 pub(super) fn fetch(rows: &MetalStorage, out: &mut [f32]) -> Result<()> {
     rows.device().flush_and_wait_current()?;
     let buffer = rows.buffer();
-    if rows.dtype() != DType::F32 || buffer.length() < size_of_val(out) {
-        bail!("{} bytes of {:?} for {} values", buffer.length(), rows.dtype(), out.len());
+    let out: &mut [u8] = bytemuck::cast_slice_mut(out);
+    if rows.dtype() != DType::F32 || buffer.length() < out.len() {
+        bail!("{} bytes of {:?} for rows of {}", buffer.length(), rows.dtype(), out.len());
     }
-    let values = buffer.contents().cast::<f32>();
-    if values.is_null() {
+    if buffer.as_ref().storageMode() != MTLStorageMode::Shared {
         bail!("the rows are not in memory that the host can read");
     }
     #[expect(unsafe_code, reason = "reads what the device has written")]
     // SAFETY:
-    // - `values` is the start of the buffer, which is page-aligned, not null, and at least as long as
-    //   `out`: both were checked above;
-    // - any bits are an `f32`;
-    // - nobody writes meanwhile: the device has finished the kernel that fills the buffer, and the
-    //   buffer cannot be given out again as long as `rows` holds it.
-    let values = unsafe { std::slice::from_raw_parts(values, out.len()) };
-    out.copy_from_slice(values);
+    // - the buffer is shared with the host and at least as long as `out`: both were checked above;
+    // - nobody writes to it meanwhile: the device has finished the kernel that fills it, and it cannot
+    //   be given out again as long as `rows` holds it;
+    // - it lives as long as `rows`, and is read in this function only.
+    let written = unsafe { std::slice::from_raw_parts(buffer.contents(), out.len()) };
+    out.copy_from_slice(written);
     Ok(())
 }
 
