@@ -47,6 +47,7 @@ const CHECKS: &[Check] = &[
         "model2vec with the default model alone",
         "clippy --locked --quiet -p embed-model2vec --no-default-features --features default-model -- -D warnings",
     ),
+    check("metal", "xtask check-metal"),
     check(
         "model2vec with CUDA alone",
         "clippy --locked --quiet -p embed-model2vec --no-default-features --features cuda --all-targets -- -D warnings",

@@ -8,6 +8,7 @@
 mod bench;
 #[cfg(feature = "cuda")]
 mod bench_device;
+mod check_metal;
 mod ci;
 mod parity;
 mod ptx;
@@ -42,6 +43,8 @@ enum Task {
     Ptx(ptx::Args),
     /// Runs every check of the project: formatting, lints, docs, features, tests
     Ci(ci::Args),
+    /// Type-checks the Metal code, on a Mac or elsewhere
+    CheckMetal,
     /// Checks what compilers do not: crate edges, licenses, documents, blanks
     Tidy,
 }
@@ -55,6 +58,7 @@ fn main() -> ExitCode {
         Task::BenchDevice(args) => bench_device::run(&args),
         Task::Ptx(args) => ptx::run(&args),
         Task::Ci(args) => ci::run(&args),
+        Task::CheckMetal => check_metal::run(),
         Task::Tidy => tidy::run(),
     };
     match done {

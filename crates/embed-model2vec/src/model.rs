@@ -168,12 +168,21 @@ impl StaticModel {
     ///
     /// [`DeviceError`]: this program has no such device, or the device has no kernel for this table.
     pub fn on(mut self, device: Device) -> Result<Self, DeviceError> {
-        self.device = match device {
+        let gpu = match device {
+            Device::Auto => device::available().into_iter().next().unwrap_or_default(),
+            device => device,
+        };
+        let upload = || {
+            let table = DeviceTable::new(&self.weights, &self.bundle.weights.bytes, gpu)?;
+            device::upload(gpu, &table)
+        };
+        self.device = match gpu {
             Device::Cpu => None,
-            device => {
-                let table = DeviceTable::new(&self.weights, &self.bundle.weights.bytes, device)?;
-                device::upload(device, &table)?
-            }
+            _ => match upload() {
+                // Whoever leaves the choice gets what serves this model.
+                Err(DeviceError::Unsupported { .. }) if device == Device::Auto => None,
+                uploaded => Some(uploaded?),
+            },
         };
         Ok(self)
     }
@@ -188,6 +197,11 @@ impl StaticModel {
     #[doc(hidden)]
     pub fn has_moved_table(&self) -> bool {
         self.weights.has_moved()
+    }
+
+    /// The device that rows are pooled on, in words; `None` where that is the processor.
+    pub fn device_name(&self) -> Option<&str> {
+        self.device.as_ref().map(|device| device.name())
     }
 
     /// The pooling kernels that this machine can run, the fastest one last. For benchmarks and

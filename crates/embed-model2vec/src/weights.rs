@@ -105,6 +105,11 @@ pub(crate) struct Raw {
 const MAX_MOVED_BYTES: usize = 256 << 20;
 
 impl Raw {
+    /// Bytes of the file.
+    pub(crate) fn new(range: Range<usize>) -> Self {
+        Self { range, moved: OnceLock::new() }
+    }
+
     fn bytes<'a>(&'a self, file: &'a [u8]) -> &'a [u8] {
         match self.moved.get() {
             Some(pages) => pages,
@@ -273,8 +278,7 @@ impl<'a> Reader<'a> {
         }
         // The tensor's bytes are a part of the file's bytes: their distance is the offset.
         let start = bytes.as_ptr().addr() - self.file.bytes.as_ptr().addr();
-        let range = start..start + bytes.len();
-        Stored::Raw(Raw { range, moved: OnceLock::new() })
+        Stored::Raw(Raw::new(start..start + bytes.len()))
     }
 
     fn mapping(&self, rows: usize, vocabulary: usize) -> Result<Option<Vec<u32>>, LoadError> {

@@ -12,18 +12,7 @@ pub(super) fn compare(model: &StaticModel, texts: &[String], report: &mut Report
     let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
     let sequential = Sequential::new(model)?;
     let padded = PaddedForward::new(model, &Device::Cpu)?;
-    let model2vec = |length, normalize| {
-        EncodeOptions::model2vec().with_max_length(length).with_normalize(normalize)
-    };
-    let variants = [
-        ("default", EncodeOptions::default()),
-        ("raw", model2vec(MaxLength::Model, Normalize::No)),
-        ("raw, no limit", model2vec(MaxLength::Unlimited, Normalize::No)),
-        ("normalized, no limit", model2vec(MaxLength::Unlimited, Normalize::Yes)),
-        ("osaurus", EncodeOptions::osaurus()),
-        ("sentence-transformers", EncodeOptions::sentence_transformers()),
-    ];
-    for (name, options) in variants {
+    for (name, options) in variants() {
         let batched = model.embed_with(&texts, &options)?;
         let mut ids = Vec::new();
         let mut exact = Line::new(format!("sequential, {name}"), Rule::Bits);
@@ -50,9 +39,28 @@ pub(super) fn compare(model: &StaticModel, texts: &[String], report: &mut Report
     Ok(())
 }
 
+/// Options that a model is compared under, with their names.
+pub(super) fn variants() -> [(&'static str, EncodeOptions); 6] {
+    let model2vec = |length, normalize| {
+        EncodeOptions::model2vec().with_max_length(length).with_normalize(normalize)
+    };
+    [
+        ("default", EncodeOptions::default()),
+        ("raw", model2vec(MaxLength::Model, Normalize::No)),
+        ("raw, no limit", model2vec(MaxLength::Unlimited, Normalize::No)),
+        ("normalized, no limit", model2vec(MaxLength::Unlimited, Normalize::Yes)),
+        ("osaurus", EncodeOptions::osaurus()),
+        ("sentence-transformers", EncodeOptions::sentence_transformers()),
+    ]
+}
+
 /// `2 n eps mean|x|`: what adding `n` values of that size in another order may change in the mean,
 /// with `x` the largest token row values that occur in the text.
-fn sum_order_bound(model: &StaticModel, text: &str, options: &EncodeOptions) -> Result<f64> {
+pub(super) fn sum_order_bound(
+    model: &StaticModel,
+    text: &str,
+    options: &EncodeOptions,
+) -> Result<f64> {
     let mut ids = Vec::new();
     model.token_ids(text, options, &mut ids)?;
     let single = EncodeOptions::default()

@@ -4,9 +4,14 @@
 //! forward (within rounding), stored vectors and ids of Python model2vec (`--goldens`), and vectors
 //! made by Python model2vec on the spot (`--python`).
 //!
+//! With `--device` the rows of a GPU are compared with those of the processor and with the stored ones,
+//! within rounding. The program must be built with the device: `cargo run -p xtask --features metal --
+//! parity --device metal`.
+//!
 //! With `--fuzz` it compares token ids alone, with those of the `tokenizers` crate, on many more texts.
 
 mod corpus;
+mod devices;
 mod forwards;
 mod fuzz;
 mod goldens;
@@ -18,6 +23,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, ensure};
 use embed_model2vec::StaticModel;
+use embed_model2vec::device::Device;
 
 use report::Report;
 
@@ -40,9 +46,12 @@ pub(crate) struct Args {
     /// Seed of the generated texts
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
+    /// Where rows are pooled: cpu, auto, metal, cuda or cuda:N. A GPU is compared with the processor
+    #[arg(long, value_name = "NAME", default_value_t = Device::Cpu)]
+    device: Device,
     /// In place of everything else, compare the token ids of N texts with those of the tokenizers crate;
     /// every kind of edge must occur in 1 % of the texts
-    #[arg(long, value_name = "N", conflicts_with_all = ["goldens", "python", "texts"])]
+    #[arg(long, value_name = "N", conflicts_with_all = ["goldens", "python", "texts", "device"])]
     fuzz: Option<NonZeroUsize>,
 }
 
@@ -61,18 +70,30 @@ pub(crate) fn run(args: &Args) -> Result<bool> {
     Ok(passed)
 }
 
-fn run_model(folder: Option<&Path>, args: &Args) -> Result<bool> {
-    let model = match folder {
+fn load(folder: Option<&Path>) -> Result<StaticModel> {
+    Ok(match folder {
         Some(folder) => StaticModel::open(folder)?,
         None => StaticModel::default_embedded(),
-    };
+    })
+}
+
+fn run_model(folder: Option<&Path>, args: &Args) -> Result<bool> {
+    let mut model = load(folder)?;
     if let Some(count) = args.fuzz {
         return fuzz::run(&model, folder, count, args.seed);
     }
-    let mut report = Report::new(&model);
-
     let generated = corpus::generate(args.texts, args.seed);
-    forwards::compare(&model, &generated, &mut report).context("comparing the forwards")?;
+    let mut report;
+    if args.device == Device::Cpu {
+        report = Report::new(&model);
+        forwards::compare(&model, &generated, &mut report).context("comparing the forwards")?;
+    } else {
+        let moved = devices::moved(load(folder)?, args.device)?;
+        report = Report::new(&moved);
+        devices::compare(&model, &moved, args.device, &generated, &mut report)
+            .context("comparing the devices")?;
+        model = moved;
+    }
     if let Some(folder) = &args.goldens {
         goldens::compare_folder(&model, folder, "goldens", &mut report)
             .with_context(|| format!("comparing with the goldens in {}", folder.display()))?;

@@ -140,8 +140,9 @@ impl Report {
         let weights = weights_type.map_or_else(String::new, |kind| format!(", weights {kind}"));
         let mapping = if mapped { ", mapping" } else { "" };
         let id = &model.model_id()[..16];
+        let device = model.device_name().map_or_else(String::new, |name| format!(", on {name}"));
         let heading = format!(
-            "{origin} ({id}): {table_type} [{rows}, {dim}]{weights}{mapping}, {vocabulary} ids"
+            "{origin} ({id}): {table_type} [{rows}, {dim}]{weights}{mapping}, {vocabulary} ids{device}"
         );
         Self { heading, lines: Vec::new() }
     }

@@ -94,9 +94,9 @@ pub fn run(device: Device, bags: usize, seed: u64) -> Result<Report, DeviceError
     run_with(|table| upload(device, table), &device.to_string(), bags, seed)
 }
 
-/// The same with another way to get a table onto a device; `None` is the processor itself.
+/// The same with another way to get a table onto a device.
 pub(crate) fn run_with(
-    upload: impl Fn(&DeviceTable<'_>) -> Result<Option<Box<dyn PoolRows>>, DeviceError>,
+    upload: impl Fn(&DeviceTable<'_>) -> Result<Box<dyn PoolRows>, DeviceError>,
     name: &str,
     bags: usize,
     seed: u64,
@@ -117,7 +117,7 @@ pub(crate) fn run_with(
                 let weights =
                     random_weights(&mut random, kind, dim, variant % 2 == 1, variant >= 2);
                 let Ok(table) = DeviceTable::new(&weights, &[], Device::Cpu) else { continue };
-                let Some(pool) = upload(&table)? else { continue };
+                let pool = upload(&table)?;
                 let bags = random_bags(&mut random, each, variant == 0);
                 pool.name().clone_into(&mut report.device);
                 report.batches += compare(&*pool, &weights, &bags, &mut case)?;
@@ -197,14 +197,14 @@ fn random_weights(
     let rows = if mapping { ROWS } else { VOCABULARY };
     let count = rows * dim;
     let elements = match kind {
-        Kind::F32 => Elements::F32(Stored::Copied((0..count).map(|_| random.unit()).collect())),
+        Kind::F32 => Elements::F32(Stored::Converted((0..count).map(|_| random.unit()).collect())),
         Kind::F16 => {
             let bits = |random: &mut Random| f16::from_f32(random.unit()).to_bits();
-            Elements::F16(Stored::Copied((0..count).map(|_| bits(random)).collect()))
+            Elements::F16(Stored::Converted((0..count).map(|_| bits(random)).collect()))
         }
         Kind::I8 => {
             let byte = |random: &mut Random| random.next().to_le_bytes()[0].cast_signed();
-            Elements::I8(Stored::Copied((0..count).map(|_| byte(random)).collect()))
+            Elements::I8(Stored::Converted((0..count).map(|_| byte(random)).collect()))
         }
     };
     let factors = if factors {

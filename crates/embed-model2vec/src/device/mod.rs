@@ -16,15 +16,30 @@
 //! [`CHUNK_VALUES`] values of rows. A larger batch goes in several pieces, each of them one launch and
 //! one read-back.
 
+#![cfg_attr(
+    not(any(feature = "metal", feature = "cuda")),
+    allow(
+        dead_code,
+        unused_imports,
+        reason = "without a GPU built in, nobody looks at what one would get"
+    )
+)]
+
 mod batch;
+#[cfg(feature = "candle")]
+pub mod candle;
 #[doc(hidden)]
 pub mod check;
 #[cfg(feature = "cuda")]
 #[doc(hidden)]
 pub mod cuda;
 mod error;
+#[cfg(test)]
+mod metal_kernel;
 mod random;
 mod table;
+#[cfg(test)]
+mod test_cases;
 
 use std::fmt;
 use std::str::FromStr;
@@ -105,7 +120,6 @@ pub(crate) trait PoolRows: fmt::Debug + Send + Sync {
 }
 
 /// One launch.
-#[cfg_attr(not(feature = "cuda"), allow(dead_code, reason = "only the code of a device reads it"))]
 pub(crate) struct Task<'a> {
     /// At least one bag; every id is below the vocabulary of the table.
     pub(crate) bags: &'a Bags,
@@ -127,24 +141,20 @@ pub struct Counts {
     pub read_backs: u64,
 }
 
-/// Uploads a table; `None` for the processor, which needs no copy.
+/// Uploads a table to a GPU.
 pub(crate) fn upload(
     device: Device,
     table: &DeviceTable<'_>,
-) -> Result<Option<Box<dyn PoolRows>>, DeviceError> {
-    let device = match device {
-        Device::Auto => available().into_iter().next().unwrap_or_default(),
-        device => device,
-    };
-    // Where no device is built, nobody looks at it.
-    let _ = table;
+) -> Result<Box<dyn PoolRows>, DeviceError> {
     match device {
-        Device::Cpu | Device::Auto => Ok(None),
+        #[cfg(feature = "metal")]
+        Device::Metal => candle::upload_to_metal(table),
         #[cfg(feature = "cuda")]
-        Device::Cuda(number) => Ok(Some(Box::new(cuda::CudaPool::upload(number, table)?))),
-        #[cfg(not(feature = "cuda"))]
-        Device::Cuda(_) => Err(DeviceError::NotBuilt { device }),
-        Device::Metal => Err(DeviceError::NotBuilt { device }),
+        Device::Cuda(number) => Ok(Box::new(cuda::CudaPool::upload(number, table)?)),
+        device => {
+            let _ = table;
+            Err(DeviceError::NotBuilt { device })
+        }
     }
 }
 
@@ -159,6 +169,8 @@ pub fn available() -> Vec<Device> {
 pub fn describe() -> Vec<(Device, String)> {
     let processor = (Device::Cpu, "the processor".to_owned());
     [
+        #[cfg(feature = "metal")]
+        candle::metal_devices(),
         #[cfg(feature = "cuda")]
         cuda::devices(),
         vec![processor],
@@ -169,6 +181,22 @@ pub fn describe() -> Vec<(Device, String)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    #[expect(clippy::print_stderr, reason = "says what was not tested")]
+    fn every_device_gives_the_rows_of_the_definition() {
+        let mut gpus = available();
+        assert_eq!(gpus.pop(), Some(Device::Cpu));
+        if gpus.is_empty() {
+            eprintln!("SKIPPED: this program has no GPU on this machine");
+        }
+        for gpu in gpus {
+            for case in test_cases::cases() {
+                let pool = upload(gpu, &case.table()).expect("it is available");
+                case.check_on(&*pool);
+            }
+        }
+    }
 
     #[test]
     fn devices_are_read_as_they_are_written() {

@@ -5,7 +5,6 @@ use crate::weights::{Elements, TokenWeights, Weights};
 
 /// A table that a device has a kernel for.
 #[derive(Clone, Copy, Debug)]
-#[cfg_attr(not(feature = "cuda"), allow(dead_code, reason = "only the code of a device reads it"))]
 pub(crate) struct DeviceTable<'m> {
     /// The rows, one after the other, little-endian: `[rows, dim]` elements of `kind`.
     pub(crate) bytes: &'m [u8],
@@ -28,10 +27,6 @@ pub(crate) enum Kind {
 
 impl Kind {
     /// Bytes of an element.
-    #[cfg_attr(
-        not(feature = "cuda"),
-        allow(dead_code, reason = "only the code of a device reads it")
-    )]
     pub(crate) fn size(self) -> usize {
         match self {
             Self::F32 => 4,

@@ -36,7 +36,7 @@ impl Bags {
 
     /// The number of bags.
     pub(crate) fn len(&self) -> usize {
-        self.offsets.len() - 1
+        self.offsets().len() - 1
     }
 
     /// The ids of all bags, one bag after the other.

@@ -1,0 +1,42 @@
+//! A device against the processor, on generated texts.
+
+use anyhow::{Context as _, Result, ensure};
+use embed_core::Embedder as _;
+use embed_model2vec::StaticModel;
+use embed_model2vec::device::Device;
+
+use super::forwards::{sum_order_bound, variants};
+use super::report::{Line, Report, Rule};
+
+/// Moves a model to a device, which must not be the processor.
+pub(super) fn moved(model: StaticModel, device: Device) -> Result<StaticModel> {
+    let model = model.on(device).with_context(|| format!("moving the model to {device}"))?;
+    ensure!(model.device_counts().is_some(), "{device}: this machine has no GPU for this program");
+    Ok(model)
+}
+
+/// Compares the rows of the same model here and there.
+pub(super) fn compare(
+    processor: &StaticModel,
+    moved: &StaticModel,
+    device: Device,
+    texts: &[String],
+    report: &mut Report,
+) -> Result<()> {
+    let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+    for (name, options) in variants() {
+        let expected = processor.embed_with(&texts, &options)?;
+        let rows = moved.embed_with(&texts, &options)?;
+        let rule = if processor.normalizes(&options) { Rule::Normalized } else { Rule::SumOrder };
+        let mut line = Line::new(format!("{device}, {name}"), rule);
+        for ((text, row), expected) in texts.iter().zip(rows.rows()).zip(expected.rows()) {
+            let bound = match rule {
+                Rule::SumOrder => sum_order_bound(processor, text, &options)?,
+                _ => 0.0,
+            };
+            line.row(text, row, expected, bound);
+        }
+        report.add(line);
+    }
+    Ok(())
+}
