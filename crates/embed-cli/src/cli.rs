@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use embed_core::{EncodeOptions, MaxLength, Normalize};
 use embed_files::Chunking;
+use embed_model2vec::device::Device;
 
 /// Turns texts and files into embedding vectors, on this machine.
 ///
@@ -36,6 +37,9 @@ pub(crate) struct GlobalArgs {
     /// Never use the network, not even for a model that is missing
     #[arg(long, global = true, help_heading = "Model")]
     pub(crate) offline: bool,
+    /// Where rows are computed: `cpu`, `auto` (the first GPU, if there is one), `metal`, `cuda`, `cuda:N`
+    #[arg(long, global = true, value_name = "DEVICE", default_value_t, help_heading = "Model")]
+    pub(crate) device: Device,
     /// Rules for long and unknown text and for normalizing
     #[arg(long, global = true, value_enum, default_value_t, help_heading = "Encoding")]
     pub(crate) profile: Profile,
@@ -123,6 +127,8 @@ pub(crate) enum Command {
     Model(ModelCommand),
     /// Measure speed, latency, load time and memory on this machine, with a file of yours
     Bench(BenchArgs),
+    /// Print what this program can do on this machine: instructions, devices, where models are kept
+    Doctor,
 }
 
 #[derive(Args, Debug)]

@@ -4,6 +4,7 @@ use std::time::Instant;
 
 use anyhow::{Result, bail};
 use embed_core::Embedder as _;
+use embed_model2vec::device::Device;
 use embed_model2vec::hub::{self, HfHub, Settings};
 use embed_model2vec::{Bundle, ModelOptions, StaticModel};
 
@@ -40,7 +41,11 @@ pub(crate) fn open_with(
             hub::open(model, args.subfolder.as_deref(), &settings, &download)?
         }
     };
-    let model = StaticModel::from_bundle(bundle, options)?;
+    let model = StaticModel::from_bundle(bundle, options)?.on(args.device)?;
+    if args.device == Device::Auto {
+        let choice = model.device_name().unwrap_or("the processor");
+        console.note(&format!("device: {choice}"));
+    }
     let (origin, dim) = (model.bundle().origin(), model.dim());
     console
         .detail(&format!("model {origin}: {dim} dimensions, ready in {:.1?}", started.elapsed()));

@@ -78,7 +78,7 @@ pub(crate) fn run(args: &BenchArgs, global: &GlobalArgs, console: Console) -> Re
         dimensions: first.output_dim(&options)?,
         tokenizer: description.tokenizer,
         kernel: description.kernel,
-        device: "cpu",
+        device: fresh.device_name().unwrap_or("cpu").to_owned(),
         threads: args.threads.get(),
         cores: thread::available_parallelism().map_or(1, NonZero::get),
         corpus: CorpusFacts::new(path, &lines, tokens, truncated_lines),

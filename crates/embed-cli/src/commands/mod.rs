@@ -1,6 +1,7 @@
 //! The commands, one a file.
 
 mod bench;
+mod doctor;
 mod files;
 mod model;
 mod similarity;
@@ -20,6 +21,7 @@ pub(crate) fn run(cli: &Cli, console: Console) -> Result<Outcome> {
         Command::Similarity(args) => similarity::run(args, &cli.global, console),
         Command::Model(command) => model::run(command, &cli.global, console),
         Command::Bench(args) => bench::run(args, &cli.global, console),
+        Command::Doctor => doctor::run(),
     }
 }
 

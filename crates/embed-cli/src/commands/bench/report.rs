@@ -22,7 +22,7 @@ pub(super) struct Report {
     pub(super) tokenizer: &'static str,
     /// The instructions that rows are pooled with.
     pub(super) kernel: &'static str,
-    pub(super) device: &'static str,
+    pub(super) device: String,
     /// That embed the lines together.
     pub(super) threads: usize,
     pub(super) cores: usize,
