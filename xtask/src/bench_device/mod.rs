@@ -10,6 +10,8 @@
 mod inputs;
 mod kernels;
 mod memory;
+#[cfg(feature = "candle-cuda")]
+mod padded;
 mod throughput;
 mod torch;
 
@@ -69,6 +71,9 @@ enum Part {
     Check,
     /// Kernels alone
     Kernels,
+    /// The padded formulation on Candle
+    #[cfg(feature = "candle-cuda")]
+    Padded,
     /// Device memory with one very long text
     Memory,
     /// Texts to rows
@@ -98,6 +103,10 @@ pub(crate) fn run(args: &Args) -> Result<bool> {
     if passed && args.wants(Part::Kernels) {
         let theirs = args.torch.as_deref().map(|python| torch::measure(python, args.times));
         document += &kernels::measure(&gpu, args, theirs.transpose()?.as_ref())?;
+    }
+    #[cfg(feature = "candle-cuda")]
+    if passed && args.wants(Part::Padded) {
+        document += &padded::measure(&gpu, args)?;
     }
     if passed && args.wants(Part::Memory) {
         let (section, within) = memory::measure(&gpu, args.device)?;

@@ -9,6 +9,8 @@
 //! A model on Metal uses the same op through `CandlePool`, which keeps the table on the device.
 
 mod cpu;
+#[cfg(feature = "candle-cuda")]
+mod cuda;
 #[cfg(feature = "metal")]
 mod metal;
 #[cfg(any(test, feature = "metal"))]
@@ -16,6 +18,8 @@ mod pool;
 #[cfg(test)]
 mod tests;
 
+#[cfg(feature = "candle-cuda")]
+use candle_core::CudaStorage;
 #[cfg(feature = "metal")]
 use candle_core::MetalStorage;
 use candle_core::{CpuStorage, CustomOp3, DType, Layout, Result, Shape, Tensor, bail};
@@ -187,6 +191,19 @@ impl CustomOp3 for PoolRowsOp {
         offsets_layout: &Layout,
     ) -> Result<(CpuStorage, Shape)> {
         cpu::forward(self, (table, table_layout), (ids, ids_layout), (offsets, offsets_layout))
+    }
+
+    #[cfg(feature = "candle-cuda")]
+    fn cuda_fwd(
+        &self,
+        table: &CudaStorage,
+        table_layout: &Layout,
+        ids: &CudaStorage,
+        ids_layout: &Layout,
+        offsets: &CudaStorage,
+        offsets_layout: &Layout,
+    ) -> Result<(CudaStorage, Shape)> {
+        cuda::forward(self, (table, table_layout), (ids, ids_layout), (offsets, offsets_layout))
     }
 
     #[cfg(feature = "metal")]

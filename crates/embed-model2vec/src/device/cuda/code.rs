@@ -18,7 +18,7 @@ use crate::device::Kind;
 pub const SOURCE: &str = include_str!("../../../gpu/pool_rows.cu");
 
 /// What `cargo xtask ptx` made of it.
-const PTX: &str = include_str!("../../../gpu/pool_rows.ptx");
+pub(in crate::device) const PTX: &str = include_str!("../../../gpu/pool_rows.ptx");
 
 /// The oldest devices that the kernels are made for.
 const ARCHITECTURE: &str = "compute_75";

@@ -3,7 +3,7 @@
 use crate::device::Kind;
 
 /// Threads of a block, as the kernels are compiled.
-pub(super) const THREADS: u32 = 128;
+pub(in crate::device) const THREADS: u32 = 128;
 
 /// Bytes that a lane reads at once.
 const VECTOR_BYTES: usize = 16;
@@ -11,7 +11,7 @@ const VECTOR_BYTES: usize = 16;
 /// How many lanes share a bag, and what they read in one pass over it: the kernels of a table differ
 /// in nothing else.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Shape {
+pub(in crate::device) enum Shape {
     /// So many vectors of 16 bytes.
     Vectors(u32),
     /// Single elements, where rows are not made of whole vectors.
@@ -24,7 +24,7 @@ impl Shape {
         [Self::Vectors(8), Self::Vectors(16), Self::Vectors(32), Self::Vectors(64), Self::One];
 
     /// The narrowest shape that takes `columns` columns in one pass, or the widest one.
-    pub(super) fn of(kind: Kind, dim: usize, columns: usize) -> Self {
+    pub(in crate::device) fn of(kind: Kind, dim: usize, columns: usize) -> Self {
         if !Self::fits_vectors(kind, dim, columns) {
             return Self::One;
         }
@@ -44,7 +44,7 @@ impl Shape {
     }
 
     /// The kernel's name in the source.
-    pub(super) fn kernel(self, kind: Kind) -> String {
+    pub(in crate::device) fn kernel(self, kind: Kind) -> String {
         let kind = match kind {
             Kind::F32 => "f32",
             Kind::F16 => "f16",
@@ -61,7 +61,7 @@ impl Shape {
     /// Without normalizing, the passes over the columns of a wide row are work for different blocks,
     /// all bags' first columns before all bags' second ones, so that less of the table is in use at a
     /// time. A norm needs the whole row: then one block goes through all passes.
-    pub(super) fn grid(
+    pub(in crate::device) fn grid(
         self,
         kind: Kind,
         threads: u32,
