@@ -16,6 +16,11 @@ impl Console {
         Self { quiet: args.quiet, verbose: args.verbose }
     }
 
+    /// The same for what is done once more: says nothing.
+    pub(crate) fn silent(self) -> Self {
+        Self { quiet: true, verbose: false }
+    }
+
     /// Something that the user should know about the result.
     pub(crate) fn warn(self, message: &str) {
         if !self.quiet {

@@ -161,28 +161,28 @@ impl StaticModel {
 
     /// Moves the model to a device: uploads the table, which stays there as long as the model lives.
     ///
-    /// Texts are tokenized by the caller's thread as before. Rows agree with those of the processor to
-    /// rounding, not in bits.
+    /// Texts are tokenized by the caller's thread alone, whatever
+    /// [`ModelOptions::threads`](ModelOptions) says. Rows agree with those of the processor to rounding,
+    /// not in bits. [`Device::Auto`] takes the first GPU that takes the table, and the processor if none
+    /// does; which one is told by [`device_name`](Self::device_name). A device that fails for good needs
+    /// the model to be loaded anew.
     ///
     /// # Errors
     ///
-    /// [`DeviceError`]: this program has no such device, or the device has no kernel for this table.
+    /// [`DeviceError`]: this program has no such device, or the device has no kernel for this table, or
+    /// failed. Never for [`Device::Auto`].
     pub fn on(mut self, device: Device) -> Result<Self, DeviceError> {
-        let gpu = match device {
-            Device::Auto => device::available().into_iter().next().unwrap_or_default(),
-            device => device,
-        };
-        let upload = || {
+        let upload = |gpu| {
             let table = DeviceTable::new(&self.weights, &self.bundle.weights.bytes, gpu)?;
             device::upload(gpu, &table)
         };
-        self.device = match gpu {
+        self.device = match device {
             Device::Cpu => None,
-            _ => match upload() {
-                // Whoever leaves the choice gets what serves this model.
-                Err(DeviceError::Unsupported { .. }) if device == Device::Auto => None,
-                uploaded => Some(uploaded?),
-            },
+            Device::Auto => {
+                let gpus = device::available().into_iter().filter(|gpu| *gpu != Device::Cpu);
+                gpus.map(upload).find_map(Result::ok)
+            }
+            gpu => Some(upload(gpu)?),
         };
         Ok(self)
     }

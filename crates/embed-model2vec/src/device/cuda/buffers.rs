@@ -52,11 +52,11 @@ impl<T: Pod> Pinned<T> {
 
 impl<T> Drop for Pinned<T> {
     fn drop(&mut self) {
-        if self.context.bind_to_thread().is_ok() {
-            // SAFETY: `new` allocated it, nothing refers to it any longer, and the driver waits for
-            // copies that are under way. An error cannot be told to anyone and leaves memory behind.
-            let _ = unsafe { result::free_host(self.start.as_ptr().cast()) };
-        }
+        // An error is kept for whoever uses the context next; it cannot be told to anyone here.
+        self.context.record_err(self.context.bind_to_thread());
+        // SAFETY: `new` allocated it and nothing refers to it any longer: whoever starts a copy waits for
+        // its end, after an error as well.
+        self.context.record_err(unsafe { result::free_host(self.start.as_ptr().cast()) });
     }
 }
 

@@ -87,13 +87,14 @@ impl CudaPool {
         let (offsets, ids) = (task.bags.offsets(), task.bags.ids());
 
         let words = offsets.len() + ids.len();
+        // All memory first: nothing fails for want of it while a copy is on its way.
         let input = desk.input.at_least(stream, words)?;
+        let output = desk.output.at_least(stream, task.out.len())?;
         let (for_offsets, rest) = input.host.get_mut().split_at_mut(offsets.len());
         for_offsets.copy_from_slice(offsets);
         rest[..ids.len()].copy_from_slice(ids);
         stream.memcpy_htod(&input.host.get()[..words], &mut input.device)?;
 
-        let output = desk.output.at_least(stream, task.out.len())?;
         let (start, _input) = input.device.device_ptr(stream);
         let (out, _output) = output.device.device_ptr(stream);
         let work = Work {
@@ -123,7 +124,12 @@ impl PoolRows for CudaPool {
     fn pool(&self, mut task: Task<'_>) -> Result<(), DeviceError> {
         check(&task, self.resident.vocabulary(), self.resident.dim());
         let mut desk = self.desk.lock().unwrap_or_else(PoisonError::into_inner);
-        let done = self.work(&mut desk, &mut task).map_err(failed(self.device, "pool a batch"));
+        let done = self.work(&mut desk, &mut task);
+        if done.is_err() {
+            // Whatever was begun before the error still uses the buffers.
+            let _ = self.resident.stream().synchronize();
+        }
+        let done = done.map_err(failed(self.device, "pool a batch"));
         desk.input.shrink(CHUNK_TOKENS * 2);
         desk.output.shrink(CHUNK_VALUES);
         done
@@ -156,7 +162,8 @@ fn check(task: &Task<'_>, vocabulary: usize, dim: usize) {
     let (offsets, ids) = (task.bags.offsets(), task.bags.ids());
     assert!((1..=dim).contains(&task.columns), "columns are within the table");
     assert_eq!(task.out.len(), task.bags.len() * task.columns, "a row for each bag");
-    assert!(offsets.is_sorted(), "bags follow each other");
+    assert!(offsets.len() > 1, "there is a bag");
+    assert!(offsets[0] == 0 && offsets.is_sorted(), "bags follow each other");
     assert_eq!(offsets.last().map(|&end| end as usize), Some(ids.len()), "ids are in bags");
     let largest = ids.iter().max();
     assert!(largest.is_none_or(|&id| (id as usize) < vocabulary), "ids have rows");

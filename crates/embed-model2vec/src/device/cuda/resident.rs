@@ -62,20 +62,23 @@ impl Resident {
         if let Some(factors) = factors {
             vocabulary = vocabulary.min(factors.len());
         }
-        let resident = Self {
-            kernels: code.kernels(kind)?,
-            table: stream.clone_htod(bytes)?,
-            factors: factors.map(|factors| stream.clone_htod(factors)).transpose()?,
-            mapping: mapping.map(|mapping| stream.clone_htod(mapping)).transpose()?,
-            stream: stream.clone(),
-            kind,
-            dim,
-            vocabulary,
-            threads: code.threads(),
+        let upload = || {
+            Ok(Self {
+                kernels: code.kernels(kind)?,
+                table: stream.clone_htod(bytes)?,
+                factors: factors.map(|factors| stream.clone_htod(factors)).transpose()?,
+                mapping: mapping.map(|mapping| stream.clone_htod(mapping)).transpose()?,
+                stream: stream.clone(),
+                kind,
+                dim,
+                vocabulary,
+                threads: code.threads(),
+            })
         };
-        // The copies read memory of the caller.
-        stream.synchronize()?;
-        Ok(resident)
+        let uploaded = upload();
+        // The copies read memory of the caller, those before an error too.
+        let done = stream.synchronize();
+        uploaded.and_then(|resident| done.map(|()| resident))
     }
 
     /// The number of ids that have a row.
