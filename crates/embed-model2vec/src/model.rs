@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use embed_core::{Embedder, EncodeOptions, Error, Input, Normalize, RowInfo, Tokens};
 
+use crate::both::both;
 use crate::bundle::{Bundle, Layout};
 use crate::config::ModelConfig;
 use crate::device::{self, Counts, Device, DeviceError, DeviceTable, PoolRows};
@@ -135,9 +136,12 @@ impl StaticModel {
     /// A [`LoadError`] that names the file, what was expected in it and what was found.
     pub fn from_bundle(bundle: Bundle, options: ModelOptions) -> Result<Self, LoadError> {
         let config = ModelConfig::read(&bundle)?;
-        let tokenizer = Tokenizer::load(&bundle.tokenizer)?;
-        let vocabulary = tokenizer.vocabulary().size;
-        let weights = Weights::load(&bundle.weights, bundle.layout, vocabulary)?;
+        let (tokenizer, weights) = both(
+            || Tokenizer::load(&bundle.tokenizer),
+            || Weights::load(&bundle.weights, bundle.layout),
+        );
+        let (tokenizer, weights) = (tokenizer?, weights?);
+        weights.check(&bundle.weights, tokenizer.vocabulary().size)?;
         let workers = Workers::new(options.threads)?;
         let table_bytes = weights.elements.bytes(&bundle.weights.bytes).len();
         let worth_moving_after = worth_moving_after(table_bytes);

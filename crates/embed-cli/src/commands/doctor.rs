@@ -46,7 +46,10 @@ fn report() -> String {
     }
     let settings = Settings::from_env();
     line("model cache", &settings.cache.display().to_string());
-    line("network", if settings.offline { "never, by the environment" } else { "for missing models" });
+    line(
+        "network",
+        if settings.offline { "never, by the environment" } else { "for missing models" },
+    );
     text
 }
 

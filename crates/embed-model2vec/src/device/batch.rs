@@ -146,7 +146,8 @@ mod tests {
         let whole = Recorder::default();
         let expected = embed(&whole, &inputs, (100, 100)).expect("rows");
         assert_eq!(*whole.pieces.lock().expect("no panic"), [(8, 11)]);
-        let rows = [2.0, 3.0, 0.0, 0.0, 5.0, 15.0, 0.0, 0.0, 1.0, 2.0, 2.0, 2.0, 0.0, 0.0, 1.0, 3.0];
+        let rows =
+            [2.0, 3.0, 0.0, 0.0, 5.0, 15.0, 0.0, 0.0, 1.0, 2.0, 2.0, 2.0, 0.0, 0.0, 1.0, 3.0];
         assert_eq!(expected.0, rows);
         assert_eq!(expected.1.iter().map(|info| info.tokens).sum::<usize>(), 12);
         // By tokens: a text that alone has more; by rows: two a piece; and one row a piece.
