@@ -16,10 +16,8 @@ impl Console {
         Self { quiet: args.quiet, verbose: args.verbose }
     }
 
-    /// The same for what is done once more: says nothing.
-    pub(crate) fn silent(self) -> Self {
-        Self { quiet: true, verbose: false }
-    }
+    /// Prints errors only: for what is done once more.
+    pub(crate) const SILENT: Self = Self { quiet: true, verbose: false };
 
     /// Something that the user should know about the result.
     pub(crate) fn warn(self, message: &str) {

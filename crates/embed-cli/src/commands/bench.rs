@@ -49,7 +49,6 @@ pub(crate) fn run(args: &BenchArgs, global: &GlobalArgs, console: Console) -> Re
     let load = |console| model::open_with(None, model_options.clone(), global, console);
 
     let first = load(console)?;
-    let silently = console.silent();
     let resident_bytes_after_load = measure::resident_bytes();
     let corpus = Corpus::read(path)?;
     let lines = corpus.lines();
@@ -64,13 +63,13 @@ pub(crate) fn run(args: &BenchArgs, global: &GlobalArgs, console: Console) -> Re
     console.detail("tokenizing is measured");
 
     // A model that has seen no text yet.
-    let fresh = load(silently)?;
+    let fresh = load(Console::SILENT)?;
     let mut buffers = Buffers::new(lines.len(), fresh.output_dim(&options)?);
     let embedded = passes(args.rounds, || embed(&fresh, &lines, &options, &mut buffers))?;
     console.detail("embedding is measured");
 
     let latencies = query(&fresh, &corpus.queries(), args.rounds, &options)?;
-    let loads = passes(args.rounds, || load(silently).map(drop))?;
+    let loads = passes(args.rounds, || load(Console::SILENT).map(drop))?;
 
     let description = first.description();
     let report = Report {
