@@ -40,7 +40,7 @@ fn report() -> String {
         let found = device::available().iter().any(|other| same_kind(*other, device));
         match (is_built, found) {
             (false, _) if feature == "metal" => {
-                line(feature, "not built in: for Apple's systems only")
+                line(feature, "not built in: for Apple's systems only");
             }
             (false, _) => {
                 line(feature, "not built in: cargo build --release -p embed-cli --features cuda");
