@@ -16,6 +16,9 @@ impl Console {
         Self { quiet: args.quiet, verbose: args.verbose }
     }
 
+    /// Prints errors only: for what is done once more.
+    pub(crate) const SILENT: Self = Self { quiet: true, verbose: false };
+
     /// Something that the user should know about the result.
     pub(crate) fn warn(self, message: &str) {
         if !self.quiet {

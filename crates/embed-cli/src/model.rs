@@ -43,7 +43,7 @@ pub(crate) fn open_with(
     };
     let model = StaticModel::from_bundle(bundle, options)?.on(args.device)?;
     if args.device == Device::Auto {
-        let choice = model.device_name().unwrap_or("the processor");
+        let choice = model.device_name().unwrap_or("cpu");
         console.note(&format!("device: {choice}"));
     }
     let (origin, dim) = (model.bundle().origin(), model.dim());

@@ -7,6 +7,8 @@
 //! A model with more than one thread cuts a large batch into parts of about [`PART_BYTES`] of text and
 //! shares them out. Each row is computed as it would be alone, so that nobody can tell from the rows.
 //!
+//! A model on a device takes another way: see `device/`.
+//!
 //! Memory: a pooler's own, some KiB and one row, and a tokenizer's working memory of at most 5 MiB, for
 //! each thread, whatever the batch and however long its texts. What tokenizing one text can claim
 //! beyond that is bounded by [`ModelOptions::max_text_bytes`].
@@ -53,7 +55,8 @@ pub(crate) fn embed_into(
     let limits = model.limits(options);
     let normalize = model.normalizes(options).then_some(options.norm_guard);
     if let Some(device) = model.device() {
-        let settings = Settings { model, limits, normalize, columns };
+        let piece = (device::CHUNK_TOKENS, device::CHUNK_VALUES);
+        let settings = Settings { model, limits, normalize, columns, piece };
         return device::embed_into(device, &settings, inputs, out, info);
     }
     let forward = Forward { model, limits, normalize, columns };

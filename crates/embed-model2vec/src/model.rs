@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use embed_core::{Embedder, EncodeOptions, Error, Input, Normalize, RowInfo, Tokens};
 
+use crate::both::both;
 use crate::bundle::{Bundle, Layout};
 use crate::config::ModelConfig;
 use crate::device::{self, Counts, Device, DeviceError, DeviceTable, PoolRows};
@@ -135,9 +136,12 @@ impl StaticModel {
     /// A [`LoadError`] that names the file, what was expected in it and what was found.
     pub fn from_bundle(bundle: Bundle, options: ModelOptions) -> Result<Self, LoadError> {
         let config = ModelConfig::read(&bundle)?;
-        let tokenizer = Tokenizer::load(&bundle.tokenizer)?;
-        let vocabulary = tokenizer.vocabulary().size;
-        let weights = Weights::load(&bundle.weights, bundle.layout, vocabulary)?;
+        let (tokenizer, weights) = both(
+            || Tokenizer::load(&bundle.tokenizer),
+            || Weights::load(&bundle.weights, bundle.layout),
+        );
+        let (tokenizer, weights) = (tokenizer?, weights?);
+        weights.check(&bundle.weights, tokenizer.vocabulary().size)?;
         let workers = Workers::new(options.threads)?;
         let table_bytes = weights.elements.bytes(&bundle.weights.bytes).len();
         let worth_moving_after = worth_moving_after(table_bytes);
@@ -161,28 +165,28 @@ impl StaticModel {
 
     /// Moves the model to a device: uploads the table, which stays there as long as the model lives.
     ///
-    /// Texts are tokenized by the caller's thread as before. Rows agree with those of the processor to
-    /// rounding, not in bits.
+    /// Texts are tokenized by the caller's thread alone, whatever
+    /// [`ModelOptions::threads`](ModelOptions) says. Rows agree with those of the processor to rounding,
+    /// not in bits. [`Device::Auto`] takes the first GPU that takes the table, and the processor if none
+    /// does; which one is told by [`device_name`](Self::device_name). A device that fails for good needs
+    /// the model to be loaded anew.
     ///
     /// # Errors
     ///
-    /// [`DeviceError`]: this program has no such device, or the device has no kernel for this table.
+    /// [`DeviceError`]: this program has no such device, or the device has no kernel for this table, or
+    /// failed. Never for [`Device::Auto`].
     pub fn on(mut self, device: Device) -> Result<Self, DeviceError> {
-        let gpu = match device {
-            Device::Auto => device::available().into_iter().next().unwrap_or_default(),
-            device => device,
-        };
-        let upload = || {
+        let upload = |gpu| {
             let table = DeviceTable::new(&self.weights, &self.bundle.weights.bytes, gpu)?;
             device::upload(gpu, &table)
         };
-        self.device = match gpu {
+        self.device = match device {
             Device::Cpu => None,
-            _ => match upload() {
-                // Whoever leaves the choice gets what serves this model.
-                Err(DeviceError::Unsupported { .. }) if device == Device::Auto => None,
-                uploaded => Some(uploaded?),
-            },
+            Device::Auto => {
+                let gpus = device::available().into_iter().filter(|gpu| *gpu != Device::Cpu);
+                gpus.map(upload).find_map(Result::ok)
+            }
+            gpu => Some(upload(gpu)?),
         };
         Ok(self)
     }

@@ -5,7 +5,7 @@
 //! small per-token tensors are converted. Where rows do not begin with a line of the processor's cache,
 //! [`Weights::move_to_pages`] can copy the table to where they do.
 //!
-//! After [`Weights::load`] every token id below the vocabulary size leads to a row that exists: the
+//! After [`Weights::check`] every token id below the vocabulary size leads to a row that exists: the
 //! kernels rely on that.
 
 use std::ops::Range;
@@ -20,6 +20,12 @@ use crate::bytes::Bytes;
 use crate::error::LoadError;
 use crate::pages::Pages;
 use crate::prefetch::CACHE_LINE;
+
+/// Name of the tensor that leads from ids to rows.
+const MAPPING: &str = "mapping";
+
+/// Name of the tensor with a factor for each id.
+const TOKEN_WEIGHTS: &str = "weights";
 
 /// Names that the table goes by. Any of them is accepted in any layout; the layout's own comes first.
 const TABLE_NAMES: [&str; 3] = ["embeddings", "embedding.weight", "0"];
@@ -171,15 +177,20 @@ impl TokenWeights {
             Self::Double(_) => Some("F64"),
         }
     }
+
+    /// How many there are, if there are any.
+    fn len(&self) -> Option<usize> {
+        match self {
+            Self::None => None,
+            Self::Single(factors) | Self::Half(factors) => Some(factors.len()),
+            Self::Double(factors) => Some(factors.len()),
+        }
+    }
 }
 
 impl Weights {
-    /// Reads and checks the weights file for a tokenizer with ids below `vocabulary`.
-    pub(crate) fn load(
-        file: &BundleFile,
-        layout: Layout,
-        vocabulary: usize,
-    ) -> Result<Self, LoadError> {
+    /// Reads the weights file, and checks what can be checked without the tokenizer.
+    pub(crate) fn load(file: &BundleFile, layout: Layout) -> Result<Self, LoadError> {
         let reader = Reader::new(file)?;
         let (table_name, table) = reader.table(layout)?;
         let [rows, dim] = *table.shape() else {
@@ -189,19 +200,34 @@ impl Weights {
             return Err(reader.shape_error(&table_name, "[rows, dim], neither of them 0", &table));
         }
         let elements = reader.elements(&table_name, &table)?;
+        let mapping = reader.mapping(rows)?;
+        let factors = reader.token_weights()?;
+        Ok(Self { elements, rows, dim, factors, mapping, table_name })
+    }
 
-        let mapping = reader.mapping(rows, vocabulary)?;
-        if mapping.is_none() && rows < vocabulary {
-            let path = file.path.clone();
+    /// Checks that every id below `vocabulary` has all that it needs; `file` is named in the error.
+    pub(crate) fn check(&self, file: &BundleFile, vocabulary: usize) -> Result<(), LoadError> {
+        let lengths =
+            [(MAPPING, self.mapping.as_ref().map(Vec::len)), (TOKEN_WEIGHTS, self.factors.len())];
+        for (name, length) in lengths {
+            if let Some(found) = length.filter(|&length| length != vocabulary) {
+                return Err(LoadError::TensorLength {
+                    path: file.path.clone(),
+                    tensor: name.to_owned(),
+                    expected: vocabulary,
+                    found,
+                });
+            }
+        }
+        if self.mapping.is_none() && self.rows < vocabulary {
             return Err(LoadError::TooFewRows {
-                path,
-                tensor: table_name,
+                path: file.path.clone(),
+                tensor: self.table_name.clone(),
                 expected: vocabulary,
-                found: rows,
+                found: self.rows,
             });
         }
-        let factors = reader.token_weights(vocabulary)?;
-        Ok(Self { elements, rows, dim, factors, mapping, table_name })
+        Ok(())
     }
 
     /// Moves the table to where it is read faster, if that is elsewhere: see [`Raw`]. Takes some
@@ -281,11 +307,10 @@ impl<'a> Reader<'a> {
         Stored::Raw(Raw::new(start..start + bytes.len()))
     }
 
-    fn mapping(&self, rows: usize, vocabulary: usize) -> Result<Option<Vec<u32>>, LoadError> {
-        const NAME: &str = "mapping";
+    fn mapping(&self, rows: usize) -> Result<Option<Vec<u32>>, LoadError> {
         const TYPES: &str = "I8, I16, I32, I64, U8, U16, U32, U64";
-        let Ok(tensor) = self.tensors.tensor(NAME) else { return Ok(None) };
-        self.check_vector(NAME, &tensor, vocabulary)?;
+        let Ok(tensor) = self.tensors.tensor(MAPPING) else { return Ok(None) };
+        self.check_vector(MAPPING, &tensor)?;
         let rows = match tensor.dtype() {
             Dtype::I8 => self.rows_of(&tensor, rows, i8::from_le_bytes),
             Dtype::I16 => self.rows_of(&tensor, rows, i16::from_le_bytes),
@@ -295,7 +320,7 @@ impl<'a> Reader<'a> {
             Dtype::U16 => self.rows_of(&tensor, rows, u16::from_le_bytes),
             Dtype::U32 => self.rows_of(&tensor, rows, u32::from_le_bytes),
             Dtype::U64 => self.rows_of(&tensor, rows, u64::from_le_bytes),
-            _ => return Err(self.type_error(NAME, TYPES, &tensor)),
+            _ => return Err(self.type_error(MAPPING, TYPES, &tensor)),
         };
         rows.map(Some)
     }
@@ -322,11 +347,10 @@ impl<'a> Reader<'a> {
         Ok(found_rows)
     }
 
-    fn token_weights(&self, vocabulary: usize) -> Result<TokenWeights, LoadError> {
-        const NAME: &str = "weights";
+    fn token_weights(&self) -> Result<TokenWeights, LoadError> {
         const TYPES: &str = "F64, F32, F16, BF16";
-        let Ok(tensor) = self.tensors.tensor(NAME) else { return Ok(TokenWeights::None) };
-        self.check_vector(NAME, &tensor, vocabulary)?;
+        let Ok(tensor) = self.tensors.tensor(TOKEN_WEIGHTS) else { return Ok(TokenWeights::None) };
+        self.check_vector(TOKEN_WEIGHTS, &tensor)?;
         Ok(match tensor.dtype() {
             Dtype::F64 => TokenWeights::Double(convert(&tensor, f64::from_le_bytes)),
             Dtype::F32 => TokenWeights::Single(convert(&tensor, f32::from_le_bytes)),
@@ -336,25 +360,14 @@ impl<'a> Reader<'a> {
             Dtype::BF16 => {
                 TokenWeights::Single(convert(&tensor, |bytes| bf16::from_le_bytes(bytes).to_f32()))
             }
-            _ => return Err(self.type_error(NAME, TYPES, &tensor)),
+            _ => return Err(self.type_error(TOKEN_WEIGHTS, TYPES, &tensor)),
         })
     }
 
-    /// A tensor with exactly one entry for each token id.
-    fn check_vector(
-        &self,
-        name: &str,
-        tensor: &TensorView<'_>,
-        vocabulary: usize,
-    ) -> Result<(), LoadError> {
+    /// A tensor with an entry for each token id; how many there are is checked later.
+    fn check_vector(&self, name: &str, tensor: &TensorView<'_>) -> Result<(), LoadError> {
         match *tensor.shape() {
-            [found] if found == vocabulary => Ok(()),
-            [found] => Err(LoadError::TensorLength {
-                path: self.file.path.clone(),
-                tensor: name.to_owned(),
-                expected: vocabulary,
-                found,
-            }),
+            [_] => Ok(()),
             _ => Err(self.shape_error(name, "[tokens]", tensor)),
         }
     }
@@ -410,6 +423,12 @@ mod tests {
         BundleFile { path: PathBuf::from("m"), bytes: Bytes::Owned(bytes) }
     }
 
+    fn load(file: &BundleFile, layout: Layout, vocabulary: usize) -> Result<Weights, LoadError> {
+        let weights = Weights::load(file, layout)?;
+        weights.check(file, vocabulary)?;
+        Ok(weights)
+    }
+
     #[test]
     fn a_table_reads_the_same_wherever_it_lies() -> Result<(), LoadError> {
         let folder = tempfile::tempdir().expect("a temporary folder");
@@ -421,7 +440,7 @@ mod tests {
             let mapped =
                 BundleFile { path: path.clone(), bytes: Bytes::map(&path).expect("a file") };
             for file in [owned, mapped] {
-                let weights = Weights::load(&file, Layout::Native, 2)?;
+                let weights = load(&file, Layout::Native, 2)?;
                 let Elements::F32(stored) = &weights.elements else { panic!("the table is F32") };
                 assert_eq!(stored.get(&file.bytes), [1.5, -2.0]);
                 weights.move_to_pages(&file.bytes);
@@ -448,7 +467,7 @@ mod tests {
     fn the_table_of_the_default_model_lies_well() -> Result<(), LoadError> {
         let bytes = Bytes::Static(embed_default_model::WEIGHTS);
         let file = BundleFile { path: PathBuf::from("default"), bytes };
-        let weights = Weights::load(&file, Layout::Native, 29_525)?;
+        let weights = load(&file, Layout::Native, 29_525)?;
         weights.move_to_pages(&file.bytes);
         let Elements::I8(Stored::Raw(raw)) = &weights.elements else { panic!("I8, in place") };
         assert!(raw.moved.get().is_none(), "there is nothing to be gained");
@@ -457,7 +476,7 @@ mod tests {
 
     #[test]
     fn more_rows_than_ids_are_fine() -> Result<(), LoadError> {
-        let weights = Weights::load(&file_with_header_length(72), Layout::SentenceTransformers, 1)?;
+        let weights = load(&file_with_header_length(72), Layout::SentenceTransformers, 1)?;
         assert_eq!((weights.rows, weights.dim, weights.table_name.as_str()), (2, 1, "embeddings"));
         Ok(())
     }

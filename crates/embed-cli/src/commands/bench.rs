@@ -46,9 +46,9 @@ pub(crate) fn run(args: &BenchArgs, global: &GlobalArgs, console: Console) -> Re
     Corpus::check(path)?;
     let options = global.encode_options();
     let model_options = ModelOptions::default().with_threads(args.threads);
-    let load = || model::open_with(None, model_options.clone(), global, console);
+    let load = |console| model::open_with(None, model_options.clone(), global, console);
 
-    let first = load()?;
+    let first = load(console)?;
     let resident_bytes_after_load = measure::resident_bytes();
     let corpus = Corpus::read(path)?;
     let lines = corpus.lines();
@@ -63,13 +63,13 @@ pub(crate) fn run(args: &BenchArgs, global: &GlobalArgs, console: Console) -> Re
     console.detail("tokenizing is measured");
 
     // A model that has seen no text yet.
-    let fresh = load()?;
+    let fresh = load(Console::SILENT)?;
     let mut buffers = Buffers::new(lines.len(), fresh.output_dim(&options)?);
     let embedded = passes(args.rounds, || embed(&fresh, &lines, &options, &mut buffers))?;
     console.detail("embedding is measured");
 
     let latencies = query(&fresh, &corpus.queries(), args.rounds, &options)?;
-    let loads = passes(args.rounds, || load().map(drop))?;
+    let loads = passes(args.rounds, || load(Console::SILENT).map(drop))?;
 
     let description = first.description();
     let report = Report {

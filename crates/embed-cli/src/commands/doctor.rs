@@ -39,14 +39,22 @@ fn report() -> String {
     ] {
         let found = device::available().iter().any(|other| same_kind(*other, device));
         match (is_built, found) {
-            (false, _) => line(feature, &format!("not built in: cargo build --features {feature}")),
+            (false, _) if feature == "metal" => {
+                line(feature, "not built in: for Apple's systems only");
+            }
+            (false, _) => {
+                line(feature, "not built in: cargo build --release -p embed-cli --features cuda");
+            }
             (true, false) => line(feature, "built in, and no such device or driver found"),
             (true, true) => line(feature, "built in"),
         }
     }
     let settings = Settings::from_env();
     line("model cache", &settings.cache.display().to_string());
-    line("network", if settings.offline { "never, by the environment" } else { "for missing models" });
+    line(
+        "network",
+        if settings.offline { "never, by the environment" } else { "for missing models" },
+    );
     text
 }
 

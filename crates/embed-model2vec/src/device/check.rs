@@ -60,11 +60,13 @@ pub struct Case {
 }
 
 impl Report {
-    /// Whether every row is within [`LIMIT`], and nothing was launched or fetched more than once.
+    /// Whether every row that is not normalized has the bits of the definition, every normalized one is
+    /// within [`LIMIT`], and nothing was launched or fetched more than once.
     pub fn passed(&self) -> bool {
         let once = self.counts.launches == self.batches && self.counts.read_backs == self.batches;
         // Not a number is no deviation that is small enough.
-        once && self.cases.iter().all(|case| case.normalized <= LIMIT && case.raw <= LIMIT)
+        let sound = |case: &Case| case.rows > 0 && case.raw == 0.0 && case.normalized <= LIMIT;
+        once && self.batches > 0 && self.cases.iter().all(sound)
     }
 }
 
@@ -116,7 +118,7 @@ pub(crate) fn run_with(
             for variant in 0..VARIANTS {
                 let weights =
                     random_weights(&mut random, kind, dim, variant % 2 == 1, variant >= 2);
-                let Ok(table) = DeviceTable::new(&weights, &[], Device::Cpu) else { continue };
+                let table = DeviceTable::new(&weights, &[], Device::Cpu)?;
                 let pool = upload(&table)?;
                 let bags = random_bags(&mut random, each, variant == 0);
                 pool.name().clone_into(&mut report.device);

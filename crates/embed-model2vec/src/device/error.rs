@@ -9,7 +9,7 @@ use super::Device;
 #[non_exhaustive]
 pub enum DeviceError {
     /// This program was built without support for the device.
-    #[error("this program was built without {device}: build it with `--features {}`", feature(*.device))]
+    #[error("this program was built without {device}: {}", hint(*.device))]
     NotBuilt {
         /// The device.
         device: Device,
@@ -34,6 +34,16 @@ pub enum DeviceError {
         /// What the model has.
         found: String,
     },
+    /// A batch that no device takes in one piece.
+    #[error("input {input} brings a piece to {found} tokens, a device takes {limit}")]
+    TooManyTokens {
+        /// Index of the input in the call.
+        input: usize,
+        /// Tokens of the piece.
+        found: usize,
+        /// The most that kernels count to.
+        limit: usize,
+    },
     /// The device failed.
     #[error("{device} failed to {what}")]
     Failed {
@@ -46,10 +56,12 @@ pub enum DeviceError {
     },
 }
 
-/// The cargo feature that brings a device.
-fn feature(device: Device) -> &'static str {
+/// How to get a program that has the device.
+fn hint(device: Device) -> &'static str {
     match device {
-        Device::Metal => "metal",
-        Device::Cpu | Device::Auto | Device::Cuda(_) => "cuda",
+        Device::Metal if cfg!(target_os = "macos") => "build it with `--features metal`",
+        Device::Metal => "Metal exists on Apple's systems only",
+        _ if cfg!(target_os = "macos") => "there is no CUDA on macOS",
+        _ => "build it with `--features cuda`",
     }
 }

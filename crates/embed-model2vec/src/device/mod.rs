@@ -12,9 +12,9 @@
 //! a row in token order, without fused operations and without fast math, so that rows agree with those
 //! of the processor to rounding: within 3e-6 when normalized.
 //!
-//! Memory on the device: the table, and for the batch on its way [`CHUNK_TOKENS`] ids and
-//! [`CHUNK_VALUES`] values of rows. A larger batch goes in several pieces, each of them one launch and
-//! one read-back.
+//! Memory on the device: the table, and for the batch on its way [`CHUNK_TOKENS`] ids, as many offsets
+//! and [`CHUNK_VALUES`] values of rows, rounded up to powers of two. A larger batch goes in several
+//! pieces, each of them one launch and one read-back.
 
 #![cfg_attr(
     not(any(feature = "metal", feature = "cuda")),
@@ -137,7 +137,7 @@ pub(crate) struct Task<'a> {
 pub struct Counts {
     /// Kernels that were launched.
     pub launches: u64,
-    /// Rows that were fetched, counted by fetches.
+    /// Copies of rows back to the host.
     pub read_backs: u64,
 }
 

@@ -70,7 +70,8 @@ impl PoolRowsOptions {
     }
 }
 
-/// The mean row of each bag of ids: `[bags, columns]` F32 on the device of its arguments.
+/// The mean row of each bag of ids: `[bags, columns]` F32 on the device of its arguments, which is the
+/// CPU or Metal.
 ///
 /// - `table`: `[rows, dim]`, F32, F16, or U8 whose bytes are I8;
 /// - `ids`: `[tokens]` U32, one bag after the other;
@@ -79,7 +80,7 @@ impl PoolRowsOptions {
 /// A bag without ids gives zeros. Sums are `f32`, in the order of the ids, without fused operations. On
 /// the CPU rows are those of a model on the processor, bit for bit.
 ///
-/// To check them, ids, offsets and the mapping are read by the host. On a GPU that waits for the device:
+/// To check them, ids, offsets and the mapping are read by the host: nobody may change them meanwhile. On a GPU that waits for the device:
 /// a model on a device, [`StaticModel::on`](crate::StaticModel::on), knows its ids and does not wait.
 ///
 /// ```
@@ -107,6 +108,9 @@ pub fn pool_rows(
     offsets: &Tensor,
     options: &PoolRowsOptions,
 ) -> Result<Tensor> {
+    if table.device().is_cuda() {
+        bail!("pool_rows has no kernels for Candle's CUDA backend: use StaticModel::on");
+    }
     let op = PoolRowsOp::new(table, options)?;
     check_vector("ids", ids, DType::U32, table)?;
     check_vector("offsets", offsets, DType::U32, table)?;

@@ -209,6 +209,7 @@ fn the_default_model_gives_its_rows_through_a_pool() {
             limits: model.limits(options),
             normalize: model.normalizes(options).then_some(options.norm_guard),
             columns: model.dim(),
+            piece: (usize::MAX, usize::MAX),
         };
         let mut out = vec![f32::NAN; texts.len() * model.dim()];
         let mut info = vec![RowInfo::default(); texts.len()];

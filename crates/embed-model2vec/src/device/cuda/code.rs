@@ -82,8 +82,17 @@ impl Code {
         context: &Arc<CudaContext>,
         defines: &[String],
     ) -> Result<Self, Box<dyn Error + Send + Sync>> {
-        let threads = defines.iter().find_map(|define| define.strip_prefix("THREADS="));
-        let threads = threads.map_or(Ok(THREADS), str::parse)?;
+        let number = |name: &str, default: u32| {
+            let given = defines.iter().find_map(|define| define.strip_prefix(name));
+            given.map_or(Ok(default), |value| value.strip_prefix('=').unwrap_or(value).parse())
+        };
+        let (threads, ahead) = (number("THREADS", THREADS)?, number("VECTORS_AHEAD", 4)?);
+        if threads == 0 || !threads.is_multiple_of(32) || threads > 1024 {
+            return Err(format!("THREADS={threads}: expected whole warps, up to 1024").into());
+        }
+        if ahead < 2 || !ahead.is_power_of_two() {
+            return Err(format!("VECTORS_AHEAD={ahead}: expected a power of two from 2 on").into());
+        }
         let module = context.load_module(Ptx::from_src(compile(defines)?))?;
         Ok(Self { module, threads })
     }

@@ -53,6 +53,10 @@ pub struct GpuBags {
     offsets: CudaSlice<u32>,
     out: CudaSlice<f32>,
     bags: usize,
+    /// What the table has that they were made for.
+    context: Arc<CudaContext>,
+    vocabulary: usize,
+    dim: usize,
 }
 
 impl Gpu {
@@ -187,6 +191,9 @@ impl GpuTable {
                 offsets: stream.clone_htod(&offsets)?,
                 out: stream.alloc_zeros(bags * self.resident.dim())?,
                 bags,
+                context: self.context.clone(),
+                vocabulary,
+                dim: self.resident.dim(),
             };
             stream.synchronize()?;
             Ok(uploaded)
@@ -212,7 +219,7 @@ impl GpuTable {
     ///
     /// # Panics
     ///
-    /// If the kernel is not one of [`shapes`](Self::shapes).
+    /// If the kernel is not one of [`shapes`](Self::shapes), or the bags were made for another table.
     pub fn launches(
         &self,
         bags: &GpuBags,
@@ -224,6 +231,10 @@ impl GpuTable {
             self.shapes().iter().any(|shape| shape == kernel),
             "{kernel} cannot pool this table"
         );
+        let same_device = Arc::ptr_eq(&bags.context, &self.context);
+        let same_width = bags.dim == self.resident.dim();
+        let have_rows = bags.vocabulary <= self.resident.vocabulary();
+        assert!(same_device && same_width && have_rows, "the bags are of another table");
         let kind = self.resident.kind();
         let shape = Shape::ALL.into_iter().find(|shape| shape.kernel(kind) == kernel);
         let shape = shape.expect("it is one of the shapes");
@@ -239,8 +250,8 @@ impl GpuTable {
             columns: self.resident.dim(),
             normalize: normalize.then_some(NormGuard::AddTiny),
         };
-        // SAFETY: `bags` made the buffers for this table, with ids below its vocabulary, and `shapes`
-        // gave the shape.
+        // SAFETY: the buffers are on this device, for rows of this width and ids below this vocabulary,
+        // as was asserted; `shapes` gave the shape.
         timed(&self.context, stream, times, || unsafe { self.resident.launch(shape, &work) })
             .map_err(failed(self.device, "pool"))
     }

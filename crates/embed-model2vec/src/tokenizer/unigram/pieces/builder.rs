@@ -264,8 +264,11 @@ impl<'a> Builder<'a> {
         for (place, unit) in filled {
             self.units[place] = moved(unit);
         }
-        self.units.extend(builder.units.into_iter().map(moved));
-        self.tails.extend_from_slice(&builder.tails);
+        let Self { units, tails, .. } = self;
+        both(
+            || units.extend(builder.units.into_iter().map(moved)),
+            || tails.extend_from_slice(&builder.tails),
+        );
     }
 
     fn label(&self, entry: usize, depth: usize) -> u8 {
