@@ -50,7 +50,11 @@ const CHECKS: &[Check] = &[
     check("metal", "xtask check-metal"),
     check(
         "model2vec with CUDA alone",
-        "clippy --locked --quiet -p embed-model2vec --no-default-features --features cuda --all-targets -- -D warnings",
+        "clippy --locked --quiet -p embed-model2vec --no-default-features --features cuda -- -D warnings",
+    ),
+    check(
+        "the program with CUDA",
+        "clippy --locked --quiet -p embed-cli -p embed-model2vec --features embed-cli/cuda --all-targets -- -D warnings",
     ),
     check(
         "tasks with CUDA",
