@@ -71,7 +71,7 @@ impl PoolRowsOptions {
 }
 
 /// The mean row of each bag of ids: `[bags, columns]` F32 on the device of its arguments, which is the
-/// CPU or Metal.
+/// CPU, Metal, or CUDA with the feature `candle-cuda`.
 ///
 /// - `table`: `[rows, dim]`, F32, F16, or U8 whose bytes are I8;
 /// - `ids`: `[tokens]` U32, one bag after the other;
@@ -108,8 +108,8 @@ pub fn pool_rows(
     offsets: &Tensor,
     options: &PoolRowsOptions,
 ) -> Result<Tensor> {
-    if table.device().is_cuda() {
-        bail!("pool_rows has no kernels for Candle's CUDA backend: use StaticModel::on");
+    if table.device().is_cuda() && cfg!(not(feature = "candle-cuda")) {
+        bail!("Candle's CUDA backend: build with the feature candle-cuda, or use StaticModel::on");
     }
     let op = PoolRowsOp::new(table, options)?;
     check_vector("ids", ids, DType::U32, table)?;

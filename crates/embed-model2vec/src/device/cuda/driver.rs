@@ -2,17 +2,17 @@
 
 use std::sync::Arc;
 
-use cudarc::driver::{CudaContext, DriverError, result, sys};
+#[cfg(not(feature = "candle-cuda"))]
+use cudarc::driver::sys;
+use cudarc::driver::{CudaContext, DriverError, result};
 
 use crate::device::{Device, DeviceError};
 
 /// How many devices there are, or why there are none.
 ///
 /// Looks for the driver's library first: asking a library that is not there would end in a panic.
-#[expect(unsafe_code, reason = "the library that is looked for runs code when it is loaded")]
 pub(super) fn count() -> Result<usize, String> {
-    // SAFETY: loading runs nothing but the initialization of the vendor's library.
-    if !unsafe { sys::is_culib_present() } {
+    if !is_present() {
         return Err("the driver's library (libcuda) was not found".to_owned());
     }
     match CudaContext::device_count() {
@@ -20,6 +20,20 @@ pub(super) fn count() -> Result<usize, String> {
         Ok(_) => Err("the driver knows no device".to_owned()),
         Err(error) => Err(format!("the driver cannot start: {error}")),
     }
+}
+
+/// Whether the driver's library is there.
+#[cfg(not(feature = "candle-cuda"))]
+#[expect(unsafe_code, reason = "the library that is looked for runs code when it is loaded")]
+fn is_present() -> bool {
+    // SAFETY: loading runs nothing but the initialization of the vendor's library.
+    unsafe { sys::is_culib_present() }
+}
+
+/// Candle's backend links the library: without it, the program has not started.
+#[cfg(feature = "candle-cuda")]
+fn is_present() -> bool {
+    true
 }
 
 /// The name of a device that is below [`count`], without starting to work on it.
