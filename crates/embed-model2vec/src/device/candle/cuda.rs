@@ -52,12 +52,10 @@ fn launch<T: CudaDType + DeviceRepr>(
     let (_, dim) = table_layout.shape().dims2()?;
     let bags = offsets.1.shape().elem_count() - 1;
     // A view may begin in the middle of a vector.
-    let begins_with_vector = (table_layout.start_offset() * kind.size()).is_multiple_of(VECTOR_BYTES);
-    let shape = if begins_with_vector {
-        KernelShape::of(kind, dim, op.columns)
-    } else {
-        KernelShape::One
-    };
+    let begins_with_vector =
+        (table_layout.start_offset() * kind.size()).is_multiple_of(VECTOR_BYTES);
+    let shape =
+        if begins_with_vector { KernelShape::of(kind, dim, op.columns) } else { KernelShape::One };
     let [x, y] = shape.grid(kind, THREADS, bags, op.columns, op.normalize.is_some());
     let table = view::<T>(table, table_layout)?;
     let (ids, offsets) = (view::<u32>(ids.0, ids.1)?, view::<u32>(offsets.0, offsets.1)?);
