@@ -29,6 +29,7 @@
 //! | --- | --- |
 //! | `candle` (default) | [`device::candle`]: pooling as a Candle op; [`padded`]: the padded forward on a Candle device, as a cross-check |
 //! | `cuda` | pooling on CUDA devices: see [`device`] |
+//! | `candle-cuda` | the Candle op on Candle's CUDA backend; needs a CUDA toolkit to build |
 //! | `default-model` | [`StaticModel::default_embedded`]: 8 MB of English model inside the program |
 //! | `metal` | models on the GPU of a Mac: [`StaticModel::on`] with [`device::Device::Metal`] |
 //! | `tokenizers` (default) | the `tokenizers` crate for tokenizer files that our own do not serve, and [`Sequential`] |
