@@ -8,10 +8,13 @@ use embed_model2vec::{Sequential, StaticModel};
 
 use super::report::{Line, Report, Rule};
 
-pub(super) fn compare(model: &StaticModel, texts: &[String], report: &mut Report) -> Result<()> {
-    let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+pub(super) fn compare(
+    model: &StaticModel,
+    generated: &[String],
+    report: &mut Report,
+) -> Result<()> {
+    let texts: Vec<&str> = generated.iter().map(String::as_str).collect();
     let sequential = Sequential::new(model)?;
-    let padded = PaddedForward::new(model, &Device::Cpu)?;
     for (name, options) in variants() {
         let batched = model.embed_with(&texts, &options)?;
         let mut ids = Vec::new();
@@ -23,7 +26,21 @@ pub(super) fn compare(model: &StaticModel, texts: &[String], report: &mut Report
             exact.row(text, row, &sequential.embed(text, &options)?, 0.0);
         }
         report.add(exact);
+    }
+    compare_padded(model, &Device::Cpu, generated, report)
+}
 
+/// The padded forward on one of Candle's devices against the batched one on the processor.
+pub(super) fn compare_padded(
+    model: &StaticModel,
+    device: &Device,
+    texts: &[String],
+    report: &mut Report,
+) -> Result<()> {
+    let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+    let padded = PaddedForward::new(model, device)?;
+    for (name, options) in variants() {
+        let batched = model.embed_with(&texts, &options)?;
         let rule = if model.normalizes(&options) { Rule::Normalized } else { Rule::SumOrder };
         let mut close = Line::new(format!("padded candle, {name}"), rule);
         let rows = padded.embed(&texts, &options)?;

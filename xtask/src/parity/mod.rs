@@ -49,10 +49,23 @@ pub(crate) struct Args {
     /// Where rows are pooled: cpu, auto, metal, cuda or cuda:N. A GPU is compared with the processor
     #[arg(long, value_name = "NAME", default_value_t = Device::Cpu)]
     device: Device,
+    /// Which forward is compared on that device: the product, or the padded one on Candle's backend
+    #[arg(long, value_enum, default_value_t)]
+    forward: Forward,
     /// In place of everything else, compare the token ids of N texts with those of the tokenizers crate;
     /// every kind of edge must occur in 1 % of the texts
-    #[arg(long, value_name = "N", conflicts_with_all = ["goldens", "python", "texts", "device"])]
+    #[arg(long, value_name = "N", conflicts_with_all = ["goldens", "python", "texts", "device", "forward"])]
     fuzz: Option<NonZeroUsize>,
+}
+
+/// A forward that runs on any device.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+enum Forward {
+    /// The ragged forward that models use
+    #[default]
+    Batched,
+    /// The padded forward on Candle tensors, against the batched one on the processor
+    Padded,
 }
 
 pub(crate) fn run(args: &Args) -> Result<bool> {
@@ -83,6 +96,13 @@ fn run_model(folder: Option<&Path>, args: &Args) -> Result<bool> {
         return fuzz::run(&model, folder, count, args.seed);
     }
     let generated = corpus::generate(args.texts, args.seed);
+    if args.forward == Forward::Padded {
+        let mut report = Report::new(&model);
+        let device = devices::candle(args.device)?;
+        forwards::compare_padded(&model, &device, &generated, &mut report)
+            .with_context(|| format!("comparing the padded forward on {}", args.device))?;
+        return Ok(report.print());
+    }
     let mut report;
     if args.device == Device::Cpu {
         report = Report::new(&model);
