@@ -18,7 +18,7 @@
 
 use embed_core::{Embedder as _, EncodeOptions, Error, Input, NormGuard, RowInfo};
 
-use crate::device::{self, Settings};
+use crate::device::{self, Piece};
 use crate::kernels::Pooler;
 use crate::limits::Limits;
 use crate::model::StaticModel;
@@ -54,12 +54,10 @@ pub(crate) fn embed_into(
     model.count_forward();
     let limits = model.limits(options);
     let normalize = model.normalizes(options).then_some(options.norm_guard);
-    if let Some(device) = model.device() {
-        let piece = (device::CHUNK_TOKENS, device::CHUNK_VALUES);
-        let settings = Settings { model, limits, normalize, columns, piece };
-        return device::embed_into(device, &settings, inputs, out, info);
-    }
     let forward = Forward { model, limits, normalize, columns };
+    if let Some(device) = model.device() {
+        return device::embed_into(device, &forward, Piece::default(), inputs, out, info);
+    }
     let cost = forward.cost(inputs);
     model.count_text(cost);
     let batch = Part { first: 0, inputs, out, info };
@@ -72,12 +70,12 @@ pub(crate) fn embed_into(
 }
 
 /// What is the same for all inputs of a batch.
-struct Forward<'m> {
-    model: &'m StaticModel,
-    limits: Limits,
+pub(crate) struct Forward<'m> {
+    pub(crate) model: &'m StaticModel,
+    pub(crate) limits: Limits,
     /// How rows are normalized, if they are.
-    normalize: Option<NormGuard>,
-    columns: usize,
+    pub(crate) normalize: Option<NormGuard>,
+    pub(crate) columns: usize,
 }
 
 /// Some neighboring inputs of a batch, and the places for their results.

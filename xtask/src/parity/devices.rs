@@ -5,8 +5,8 @@ use embed_core::Embedder as _;
 use embed_model2vec::StaticModel;
 use embed_model2vec::device::{Device, available};
 
-use super::forwards::{sum_order_bound, variants};
-use super::report::{Line, Report, Rule};
+use super::forwards::{rounded, variants};
+use super::report::Report;
 
 /// Moves a model to a device, which must not be the processor.
 pub(super) fn moved(model: StaticModel, device: Device) -> Result<StaticModel> {
@@ -38,15 +38,8 @@ pub(super) fn compare(
     for (name, options) in variants() {
         let expected = processor.embed_with(&texts, &options)?;
         let rows = moved.embed_with(&texts, &options)?;
-        let rule = if processor.normalizes(&options) { Rule::Normalized } else { Rule::SumOrder };
-        let mut line = Line::new(format!("{device}, {name}"), rule);
-        for ((text, row), expected) in texts.iter().zip(rows.rows()).zip(expected.rows()) {
-            let bound = match rule {
-                Rule::SumOrder => sum_order_bound(processor, text, &options)?,
-                _ => 0.0,
-            };
-            line.row(text, row, expected, bound);
-        }
+        let line =
+            rounded(format!("{device}, {name}"), processor, &options, &texts, &rows, &expected)?;
         report.add(line);
     }
     Ok(())

@@ -2,7 +2,9 @@
 
 use anyhow::Result;
 use candle_core::Device;
-use embed_core::{Embedder as _, EncodeOptions, MaxLength, Normalize, Precut, Tokens as _};
+use embed_core::{
+    Embedder as _, Embeddings, EncodeOptions, MaxLength, Normalize, Precut, Tokens as _,
+};
 use embed_model2vec::padded::PaddedForward;
 use embed_model2vec::{Sequential, StaticModel};
 
@@ -41,19 +43,33 @@ pub(super) fn compare_padded(
     let padded = PaddedForward::new(model, device)?;
     for (name, options) in variants() {
         let batched = model.embed_with(&texts, &options)?;
-        let rule = if model.normalizes(&options) { Rule::Normalized } else { Rule::SumOrder };
-        let mut close = Line::new(format!("padded candle, {name}"), rule);
         let rows = padded.embed(&texts, &options)?;
-        for ((text, row), other) in texts.iter().zip(batched.rows()).zip(rows.rows()) {
-            let bound = match rule {
-                Rule::SumOrder => sum_order_bound(model, text, &options)?,
-                _ => 0.0,
-            };
-            close.row(text, row, other, bound);
-        }
-        report.add(close);
+        let name = format!("padded candle, {name}");
+        report.add(rounded(name, model, &options, &texts, &batched, &rows)?);
     }
     Ok(())
+}
+
+/// A line about rows that must be the same to rounding: normalized ones within a fixed bound, others
+/// within what another order of additions may change.
+pub(super) fn rounded(
+    name: String,
+    model: &StaticModel,
+    options: &EncodeOptions,
+    texts: &[&str],
+    found: &Embeddings,
+    expected: &Embeddings,
+) -> Result<Line> {
+    let rule = if model.normalizes(options) { Rule::Normalized } else { Rule::SumOrder };
+    let mut line = Line::new(name, rule);
+    for ((text, row), other) in texts.iter().zip(found.rows()).zip(expected.rows()) {
+        let bound = match rule {
+            Rule::SumOrder => sum_order_bound(model, text, options)?,
+            _ => 0.0,
+        };
+        line.row(text, row, other, bound);
+    }
+    Ok(line)
 }
 
 /// Options that a model is compared under, with their names.

@@ -30,14 +30,15 @@ fn report() -> String {
     let cores = thread::available_parallelism().map_or(1, NonZero::get);
     line("processors", &cores.to_string());
     line("kernels", &StaticModel::kernels().collect::<Vec<_>>().join(", "));
-    for (device, name) in device::describe() {
-        line(&format!("device {device}"), &name);
+    let devices = device::describe();
+    for (device, name) in &devices {
+        line(&format!("device {device}"), name);
     }
     for (device, feature, is_built) in [
         (Device::Cuda(0), "cuda", cfg!(feature = "cuda")),
         (Device::Metal, "metal", cfg!(feature = "metal") || cfg!(target_os = "macos")),
     ] {
-        let found = device::available().iter().any(|other| same_kind(*other, device));
+        let found = devices.iter().any(|(other, _)| same_kind(*other, device));
         match (is_built, found) {
             (false, _) if feature == "metal" => {
                 line(feature, "not built in: for Apple's systems only");

@@ -1,12 +1,10 @@
 //! A batch on its way to a device: tokenized here, sent in pieces of bounded size.
 
-use embed_core::{Error, Input, NormGuard, RowInfo};
+use embed_core::{Error, Input, RowInfo};
 
 use super::{DeviceError, PoolRows, Task};
-use crate::StaticModel;
-use crate::forward::push_input;
+use crate::forward::{Forward, push_input};
 use crate::kernels::Bags;
-use crate::limits::Limits;
 
 /// Token ids after which a piece goes to a device: 4 MiB. The text that reaches this number belongs to the
 /// piece, with up to one token for each byte that
@@ -19,39 +17,45 @@ pub const CHUNK_VALUES: usize = 4 << 20;
 /// Tokens that kernels can count in one piece.
 const MOST_TOKENS: usize = 1 << 31;
 
-/// How a batch is embedded, apart from the texts.
-pub(crate) struct Settings<'m> {
-    pub(crate) model: &'m StaticModel,
-    pub(crate) limits: Limits,
-    pub(crate) normalize: Option<NormGuard>,
-    pub(crate) columns: usize,
-    /// Tokens and values after which a piece is sent: [`CHUNK_TOKENS`] and [`CHUNK_VALUES`].
-    pub(crate) piece: (usize, usize),
+/// When a piece of a batch is sent.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Piece {
+    /// With so many tokens.
+    pub(crate) tokens: usize,
+    /// Before its rows have more values.
+    pub(crate) values: usize,
+}
+
+impl Default for Piece {
+    fn default() -> Self {
+        Self { tokens: CHUNK_TOKENS, values: CHUNK_VALUES }
+    }
 }
 
 /// Embeds a batch on a device; `out` and `info` have the right lengths.
 pub(crate) fn embed_into(
     device: &dyn PoolRows,
-    settings: &Settings<'_>,
+    forward: &Forward<'_>,
+    piece: Piece,
     inputs: &[Input<'_>],
     out: &mut [f32],
     info: &mut [RowInfo],
 ) -> Result<(), Error> {
-    let Settings { model, ref limits, normalize, columns, piece: (most_tokens, most_values) } =
-        *settings;
+    let Forward { model, ref limits, normalize, columns } = *forward;
     let mut session = model.tokenizer().session();
     let mut bags = Bags::new();
     let mut rest = out;
     for (index, (input, info)) in inputs.iter().zip(info).enumerate() {
         *info = push_input(model, &mut session, limits, index, input, bags.open())?;
-        let found = bags.open().len();
+        let found = bags.ids().len();
         if found > MOST_TOKENS {
             let limit = MOST_TOKENS;
             return Err(Error::backend(DeviceError::TooManyTokens { input: index, found, limit }));
         }
         bags.close();
         // As many bags as tokens at most: blank texts have none.
-        let full = found.max(bags.len()) >= most_tokens || (bags.len() + 1) * columns > most_values;
+        let full =
+            found.max(bags.len()) >= piece.tokens || (bags.len() + 1) * columns > piece.values;
         if full || index + 1 == inputs.len() {
             let (out, later) = rest.split_at_mut(bags.len() * columns);
             let task = Task { bags: &bags, columns, normalize, out };
@@ -72,7 +76,7 @@ mod tests {
 
     use super::*;
     use crate::device::{Counts, DeviceError};
-    use crate::{Bundle, ModelOptions};
+    use crate::{Bundle, ModelOptions, StaticModel};
 
     /// Writes the number of ids and their sum into each row, and remembers the pieces.
     #[derive(Debug, Default)]
@@ -91,8 +95,7 @@ mod tests {
                 return Err(DeviceError::TooManyTokens { input: 0, found: 0, limit: 0 });
             }
             pieces.push((bags.len(), bags.ids().len()));
-            for (bounds, row) in bags.offsets().windows(2).zip(out.chunks_exact_mut(columns)) {
-                let ids = &bags.ids()[bounds[0] as usize..bounds[1] as usize];
+            for (ids, row) in bags.iter().zip(out.chunks_exact_mut(columns)) {
                 row[0] = ids.len() as f32;
                 row[1] = ids.iter().map(|&id| id as f32).sum();
             }
@@ -128,14 +131,15 @@ mod tests {
     fn embed(
         recorder: &Recorder,
         inputs: &[Input<'_>],
-        piece: (usize, usize),
+        (tokens, values): (usize, usize),
     ) -> Result<(Vec<f32>, Vec<RowInfo>), Error> {
         let model = model();
         let limits = model.limits(&EncodeOptions::default());
-        let settings = Settings { model: &model, limits, normalize: None, columns: 2, piece };
+        let forward = Forward { model: &model, limits, normalize: None, columns: 2 };
+        let piece = Piece { tokens, values };
         let mut out = vec![f32::NAN; inputs.len() * 2];
         let mut info = vec![RowInfo::default(); inputs.len()];
-        embed_into(recorder, &settings, inputs, &mut out, &mut info)?;
+        embed_into(recorder, &forward, piece, inputs, &mut out, &mut info)?;
         Ok((out, info))
     }
 

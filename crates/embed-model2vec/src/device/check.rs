@@ -145,17 +145,11 @@ fn compare(
     let mut cuts = vec![weights.dim, (weights.dim / 4).max(1), (weights.dim - 1).max(1)];
     cuts.dedup();
     for columns in cuts {
-        let expected = definition(weights, bags, columns);
         for normalize in [None, Some(NormGuard::AddTiny), Some(NormGuard::ClampTiny)] {
             let mut found = vec![f32::NAN; bags.len() * columns];
             pool.pool(Task { bags, columns, normalize, out: &mut found })?;
             batches += 1;
-            let mut expected = expected.clone();
-            for row in expected.chunks_exact_mut(columns) {
-                if let Some(guard) = normalize {
-                    Level::best().normalize(row, guard);
-                }
-            }
+            let expected = pooled(Level::best(), weights, bags, columns, normalize);
             let worst = if normalize.is_some() { &mut case.normalized } else { &mut case.raw };
             for (found, expected) in found.iter().zip(&expected) {
                 let deviation = (found - expected).abs() / expected.abs().max(1.0);
@@ -170,12 +164,23 @@ fn compare(
     Ok(batches)
 }
 
-fn definition(weights: &Weights, bags: &Bags, columns: usize) -> Vec<f32> {
-    let mut pooler = Pooler::new(weights, &[], Level::best(), columns);
-    let mut rows = vec![0.0; bags.len() * columns];
-    for (bounds, row) in bags.offsets().windows(2).zip(rows.chunks_exact_mut(columns)) {
-        let _ = pooler.push_all(&bags.ids()[bounds[0] as usize..bounds[1] as usize]);
+/// The rows that the processor gives at some level.
+pub(super) fn pooled(
+    level: Level,
+    weights: &Weights,
+    bags: &Bags,
+    columns: usize,
+    normalize: Option<NormGuard>,
+) -> Vec<f32> {
+    let mut pooler = Pooler::new(weights, &[], level, columns);
+    let mut rows = vec![f32::NAN; bags.len() * columns];
+    for (ids, row) in bags.iter().zip(rows.chunks_exact_mut(columns)) {
+        // A pooler takes every id.
+        let _ = pooler.push_all(ids);
         pooler.finish(row);
+        if let Some(guard) = normalize {
+            level.normalize(row, guard);
+        }
     }
     rows
 }
@@ -276,14 +281,9 @@ mod tests {
 
     impl PoolRows for Fake {
         fn pool(&self, task: Task<'_>) -> Result<(), DeviceError> {
-            let rows = definition(&self.weights, task.bags, task.columns);
-            task.out.copy_from_slice(&rows);
-            for row in task.out.chunks_exact_mut(task.columns) {
-                if let Some(guard) = task.normalize {
-                    Level::best().normalize(row, guard);
-                }
-            }
-            task.out[task.columns] += self.wrong_by;
+            let Task { bags, columns, normalize, out } = task;
+            out.copy_from_slice(&pooled(Level::best(), &self.weights, bags, columns, normalize));
+            out[columns] += self.wrong_by;
             Ok(())
         }
 

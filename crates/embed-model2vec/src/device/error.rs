@@ -56,6 +56,15 @@ pub enum DeviceError {
     },
 }
 
+/// Makes an error of a driver or of a library one of the device.
+#[cfg(any(test, feature = "metal", feature = "cuda"))]
+pub(crate) fn failed<E: StdError + Send + Sync + 'static>(
+    device: Device,
+    what: &'static str,
+) -> impl FnOnce(E) -> DeviceError {
+    move |source| DeviceError::Failed { device, what, source: Box::new(source) }
+}
+
 /// How to get a program that has the device.
 fn hint(device: Device) -> &'static str {
     match device {

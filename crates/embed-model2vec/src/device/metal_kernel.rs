@@ -9,10 +9,8 @@ use std::io::{Read as _, Write as _};
 use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
-use embed_core::NormGuard;
-
-use super::Kind;
 use super::test_cases::{Case, cases};
+use super::{Kind, normalize_code};
 
 /// Threads of a group: alone, with columns and partial sums left over, and as on a device.
 const THREADS: [u32; 4] = [1, 5, 32, 64];
@@ -95,11 +93,7 @@ impl Driver {
             number(case.table().rows),
             number(case.dim),
             number(case.columns),
-            match case.normalize {
-                None => 0,
-                Some(NormGuard::AddTiny) => 1,
-                Some(NormGuard::ClampTiny) => 2,
-            },
+            normalize_code(case.normalize),
             number(case.bags.ids().len()),
             number(case.bags.len()),
             number(factors.len()),

@@ -43,10 +43,13 @@ mod test_cases;
 
 use std::fmt;
 use std::str::FromStr;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 pub use batch::{CHUNK_TOKENS, CHUNK_VALUES};
-pub(crate) use batch::{Settings, embed_into};
+pub(crate) use batch::{Piece, embed_into};
 pub use error::DeviceError;
+#[cfg(any(test, feature = "metal", feature = "cuda"))]
+pub(crate) use error::failed;
 pub(crate) use table::{DeviceTable, Kind};
 
 use embed_core::NormGuard;
@@ -129,6 +132,39 @@ pub(crate) struct Task<'a> {
     pub(crate) normalize: Option<NormGuard>,
     /// `[bags, columns]`.
     pub(crate) out: &'a mut [f32],
+}
+
+/// What kernels call a way of normalizing.
+pub(crate) fn normalize_code(normalize: Option<NormGuard>) -> u32 {
+    match normalize {
+        None => 0,
+        Some(NormGuard::AddTiny) => 1,
+        Some(NormGuard::ClampTiny) => 2,
+    }
+}
+
+/// [`Counts`] that any thread may raise.
+#[derive(Debug, Default)]
+pub(crate) struct Counters {
+    launches: AtomicU64,
+    read_backs: AtomicU64,
+}
+
+impl Counters {
+    pub(crate) fn launched(&self) {
+        self.launches.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn read_back(&self) {
+        self.read_backs.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn counts(&self) -> Counts {
+        Counts {
+            launches: self.launches.load(Ordering::Relaxed),
+            read_backs: self.read_backs.load(Ordering::Relaxed),
+        }
+    }
 }
 
 /// How often a device was asked to do something.

@@ -3,9 +3,10 @@
 use embed_core::NormGuard;
 use half::f16;
 
+use super::check::pooled;
+use super::random::Random;
 use super::{DeviceTable, Kind, PoolRows, Task};
-use crate::kernels::{Bags, Level, Pooler};
-use crate::tokenizer::IdSink as _;
+use crate::kernels::{Bags, Level};
 use crate::weights::{Elements, Stored, TokenWeights, Weights};
 
 /// Rows of every table.
@@ -66,18 +67,7 @@ impl Case {
         };
         let scalar = Level::available()[0];
         assert_eq!(scalar.name(), "scalar");
-        let mut pooler = Pooler::new(&weights, &[], scalar, self.columns);
-        let mut rows = vec![f32::NAN; self.bags.len() * self.columns];
-        let offsets = self.bags.offsets().windows(2);
-        for (bounds, row) in offsets.zip(rows.chunks_exact_mut(self.columns)) {
-            let bag = &self.bags.ids()[bounds[0] as usize..bounds[1] as usize];
-            assert!(pooler.push_all(bag).is_continue());
-            pooler.finish(row);
-            if let Some(guard) = self.normalize {
-                scalar.normalize(row, guard);
-            }
-        }
-        rows
+        pooled(scalar, &weights, &self.bags, self.columns, self.normalize)
     }
 
     /// Raw rows have the bits of the definition, normalized ones are close.
@@ -120,7 +110,7 @@ impl Case {
 
 /// The same cases every time: all kinds of tables, widths, options and lengths of bags.
 pub(super) fn cases() -> Vec<Case> {
-    let mut random = Random(0x5EED);
+    let mut random = Random::new(0x5EED);
     let mut cases = Vec::new();
     for kind in [Kind::F32, Kind::F16, Kind::I8] {
         for dim in DIMS {
@@ -141,24 +131,24 @@ fn case(random: &mut Random, kind: Kind, dim: usize, variant: usize) -> Case {
 
     let table = (0..ROWS * dim)
         .flat_map(|_| match kind {
-            Kind::F32 => (scale * random.value()).to_le_bytes().to_vec(),
-            Kind::F16 => f16::from_f32(random.value()).to_le_bytes().to_vec(),
+            Kind::F32 => (scale * random.unit()).to_le_bytes().to_vec(),
+            Kind::F16 => f16::from_f32(random.unit()).to_le_bytes().to_vec(),
             Kind::I8 => vec![random.next().to_le_bytes()[0]],
         })
         .collect();
     let vocabulary = if mapped { 2 * ROWS } else { ROWS };
-    let mapping = mapped.then(|| (0..vocabulary).map(|_| random.below(ROWS)).collect());
-    let factors = weighted.then(|| (0..vocabulary).map(|_| random.value()).collect());
+    let mapping = mapped.then(|| (0..vocabulary).map(|_| random.id(ROWS)).collect());
+    let factors = weighted.then(|| (0..vocabulary).map(|_| random.unit()).collect());
 
     let mut bags = Bags::new();
     // No, one and a few tokens, and a bag that is much longer than its neighbors.
     let long = if normalize.is_none() { 600 } else { 32 };
     for length in [0, 1, 2, 0, 0, 7, long, 31, 3, 0] {
         let ids = bags.open();
-        let repeated = random.below(vocabulary);
+        let repeated = random.id(vocabulary);
         ids.extend((0..length).map(|position| match position % 4 {
             3 => repeated,
-            _ => random.below(vocabulary),
+            _ => random.id(vocabulary),
         }));
         bags.close();
     }
@@ -171,29 +161,5 @@ fn case(random: &mut Random, kind: Kind, dim: usize, variant: usize) -> Case {
         factors,
         mapping,
         bags,
-    }
-}
-
-/// SplitMix64.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut bits = self.0;
-        bits = (bits ^ (bits >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        bits = (bits ^ (bits >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        bits ^ (bits >> 31)
-    }
-
-    fn below(&mut self, bound: usize) -> u32 {
-        let bound = u64::try_from(bound).expect("small");
-        u32::try_from(self.next() % bound).expect("small")
-    }
-
-    /// Between -1 and 1, with as many bits as an `f32` has.
-    fn value(&mut self) -> f32 {
-        let bits = u16::try_from(self.next() >> 48).expect("16 bits");
-        (f32::from(bits) - 32768.0) / 32768.0 + 1.0 / 3.0 / 65536.0
     }
 }

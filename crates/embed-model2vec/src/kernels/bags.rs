@@ -50,7 +50,6 @@ impl Bags {
     }
 
     /// The bags in order.
-    #[cfg(feature = "candle")]
     pub(crate) fn iter(&self) -> impl Iterator<Item = &[u32]> {
         self.offsets.windows(2).map(|bounds| &self.ids[bounds[0] as usize..bounds[1] as usize])
     }

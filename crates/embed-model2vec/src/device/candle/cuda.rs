@@ -10,12 +10,11 @@ use candle_core::cuda_backend::cudarc::driver::{
 };
 use candle_core::cuda_backend::{CudaDType, WrapErr as _};
 use candle_core::{CudaStorage, DType, Layout, Result, Shape, Storage, Tensor, bail};
-use embed_core::NormGuard;
 use half::f16;
 
 use super::PoolRowsOp;
-use crate::device::Kind;
 use crate::device::cuda::{KernelShape, PTX, THREADS};
+use crate::device::{Kind, normalize_code};
 
 /// A tensor as an op gets it.
 type Operand<'a> = (&'a CudaStorage, &'a Layout);
@@ -72,11 +71,7 @@ fn launch<T: CudaDType + DeviceRepr>(
     let narrow = |number: usize| u32::try_from(number).map_err(candle_core::Error::wrap);
     let (bag_count, row_bytes) = (narrow(bags)?, narrow(dim * kind.size())?);
     let columns = narrow(op.columns)?;
-    let normalize: u32 = match op.normalize {
-        None => 0,
-        Some(NormGuard::AddTiny) => 1,
-        Some(NormGuard::ClampTiny) => 2,
-    };
+    let normalize = normalize_code(op.normalize);
     let function = device.get_or_load_custom_func(&shape.kernel(kind), MODULE, PTX)?;
     #[expect(unsafe_code, reason = "memory that the kernel fills")]
     // SAFETY: every value is written: the grid has a group for each bag and a pass for each column.

@@ -30,7 +30,6 @@ use candle_core::{
 };
 use candle_metal_kernels::RESOURCE_OPTIONS;
 use candle_metal_kernels::metal::{ComputePipeline, Device as RawDevice};
-use embed_core::NormGuard;
 use objc2::available;
 use objc2_metal::{
     MTLCompileOptions, MTLDevice as _, MTLMathFloatingPointFunctions, MTLMathMode,
@@ -38,8 +37,8 @@ use objc2_metal::{
 };
 
 use super::PoolRowsOp;
-use super::pool::{CandlePool, dtype, failed};
-use crate::device::{Device, DeviceError, DeviceTable, PoolRows};
+use super::pool::{CandlePool, dtype};
+use crate::device::{Device, DeviceError, DeviceTable, PoolRows, failed, normalize_code};
 
 const SOURCE: &str = include_str!("../../../gpu/pool_rows.metal");
 
@@ -143,11 +142,7 @@ pub(super) fn forward(
     let shape = KernelShape {
         dim: u32::try_from(dim).map_err(Error::wrap)?,
         columns: u32::try_from(op.columns).map_err(Error::wrap)?,
-        normalize: match op.normalize {
-            None => 0,
-            Some(NormGuard::AddTiny) => 1,
-            Some(NormGuard::ClampTiny) => 2,
-        },
+        normalize: normalize_code(op.normalize),
         has_factors: op.factors.is_some().into(),
         has_mapping: op.mapping.is_some().into(),
     };

@@ -1,7 +1,5 @@
 //! The table of a model on a Candle device.
 
-use std::error::Error as StdError;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use candle_core::{DType, Result, Storage, Tensor, bail};
@@ -9,7 +7,9 @@ use candle_core::{DType, Result, Storage, Tensor, bail};
 #[cfg(feature = "metal")]
 use super::metal;
 use super::{PoolRowsOp, PoolRowsOptions, check_bags};
-use crate::device::{Counts, Device, DeviceError, DeviceTable, Kind, PoolRows, Task};
+use crate::device::{
+    Counters, Counts, Device, DeviceError, DeviceTable, Kind, PoolRows, Task, failed,
+};
 
 /// A table that was uploaded, and the op that pools its rows.
 #[derive(Debug)]
@@ -21,8 +21,7 @@ pub(super) struct CandlePool {
     /// One batch at a time: a device works on one after the other anyway, and Candle tells an error of
     /// the device to whoever waits first, which must be the one whose batch it was.
     turn: Mutex<()>,
-    launches: AtomicU64,
-    read_backs: AtomicU64,
+    counters: Counters,
 }
 
 impl CandlePool {
@@ -35,15 +34,7 @@ impl CandlePool {
         source: &DeviceTable<'_>,
     ) -> std::result::Result<Self, DeviceError> {
         let op = Self::op(&table, source).map_err(failed(device, "upload the table"))?;
-        Ok(Self {
-            device,
-            name,
-            table,
-            op,
-            turn: Mutex::new(()),
-            launches: AtomicU64::new(0),
-            read_backs: AtomicU64::new(0),
-        })
+        Ok(Self { device, name, table, op, turn: Mutex::new(()), counters: Counters::default() })
     }
 
     fn op(table: &Tensor, source: &DeviceTable<'_>) -> Result<PoolRowsOp> {
@@ -78,9 +69,9 @@ impl CandlePool {
         let ids = Tensor::from_slice(ids, ids.len(), device)?;
         let offsets = Tensor::from_slice(offsets, offsets.len(), device)?;
         let rows = op.forward(&self.table, &ids, &offsets)?;
-        self.launches.fetch_add(1, Ordering::Relaxed);
+        self.counters.launched();
         fetch(&rows, out)?;
-        self.read_backs.fetch_add(1, Ordering::Relaxed);
+        self.counters.read_back();
         Ok(())
     }
 }
@@ -95,10 +86,7 @@ impl PoolRows for CandlePool {
     }
 
     fn counts(&self) -> Counts {
-        Counts {
-            launches: self.launches.load(Ordering::Relaxed),
-            read_backs: self.read_backs.load(Ordering::Relaxed),
-        }
+        self.counters.counts()
     }
 }
 
@@ -121,12 +109,4 @@ pub(super) fn dtype(kind: Kind) -> DType {
         Kind::F16 => DType::F16,
         Kind::I8 => DType::U8,
     }
-}
-
-/// Makes an error of Candle one of the device.
-pub(super) fn failed<E: StdError + Send + Sync + 'static>(
-    device: Device,
-    what: &'static str,
-) -> impl FnOnce(E) -> DeviceError {
-    move |error| DeviceError::Failed { device, what, source: Box::new(error) }
 }

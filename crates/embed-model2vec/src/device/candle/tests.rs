@@ -190,7 +190,8 @@ fn the_default_model_gives_its_rows_through_a_pool() {
     use embed_core::{Embedder as _, EncodeOptions, Input, MaxLength, Normalize, RowInfo};
 
     use crate::StaticModel;
-    use crate::device::{PoolRows as _, Settings, embed_into};
+    use crate::device::{Piece, PoolRows as _, embed_into};
+    use crate::forward::Forward;
 
     let model = StaticModel::default_embedded();
     let table = DeviceTable::new(model.weights(), &model.weights_file().bytes, Device::Cpu);
@@ -204,16 +205,15 @@ fn the_default_model_gives_its_rows_through_a_pool() {
         EncodeOptions::default().with_max_length(MaxLength::Unlimited),
     ];
     for options in &batches {
-        let settings = Settings {
+        let forward = Forward {
             model: &model,
             limits: model.limits(options),
             normalize: model.normalizes(options).then_some(options.norm_guard),
             columns: model.dim(),
-            piece: (usize::MAX, usize::MAX),
         };
         let mut out = vec![f32::NAN; texts.len() * model.dim()];
         let mut info = vec![RowInfo::default(); texts.len()];
-        embed_into(&pool, &settings, &inputs, &mut out, &mut info).expect("texts");
+        embed_into(&pool, &forward, Piece::default(), &inputs, &mut out, &mut info).expect("texts");
         let expected = model.embed_with(&texts, options).expect("texts");
         for (row, expected) in out.chunks_exact(model.dim()).zip(expected.rows()) {
             assert_eq!(row, expected);

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use cudarc::driver::sys;
 use cudarc::driver::{CudaContext, DriverError, result};
 
-use crate::device::{Device, DeviceError};
+use crate::device::{Device, DeviceError, failed};
 
 /// How many devices there are, or why there are none.
 ///
@@ -60,12 +60,4 @@ fn without_events(context: &CudaContext) {
     // SAFETY: everything that is done with a buffer goes through the one stream of its table, which
     // keeps the order; buffers are not shared between tables.
     unsafe { context.disable_event_tracking() };
-}
-
-/// Turns an error of the driver into ours.
-pub(super) fn failed(
-    device: Device,
-    what: &'static str,
-) -> impl FnOnce(DriverError) -> DeviceError {
-    move |source| DeviceError::Failed { device, what, source: Box::new(source) }
 }

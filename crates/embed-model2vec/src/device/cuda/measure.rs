@@ -10,11 +10,11 @@ use embed_core::NormGuard;
 use half::f16;
 
 use super::code::Code;
-use super::driver::{self, failed};
+use super::driver;
 use super::resident::{Resident, Work};
 use super::shape::Shape;
 use crate::device::random::Random;
-use crate::device::{Device, DeviceError, DeviceTable, Kind};
+use crate::device::{Device, DeviceError, DeviceTable, Kind, failed};
 
 /// A device, to measure on.
 #[derive(Debug)]
@@ -101,7 +101,7 @@ impl Gpu {
             self.context.synchronize()?;
             Ok(result::mem_get_info()?.0)
         };
-        free().map_err(failed(self.device, "tell its free memory"))
+        free().map_err(failed::<DriverError>(self.device, "tell its free memory"))
     }
 
     /// Seconds that copies of `bytes` bytes took, from the device to itself.
@@ -198,7 +198,7 @@ impl GpuTable {
             stream.synchronize()?;
             Ok(uploaded)
         };
-        upload().map_err(failed(self.device, "upload bags"))
+        upload().map_err(failed::<DriverError>(self.device, "upload bags"))
     }
 
     /// The kernels that can pool this table, the one that is chosen first.

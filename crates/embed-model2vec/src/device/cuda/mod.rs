@@ -24,7 +24,6 @@ mod resident;
 mod shape;
 
 use std::fmt;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use cudarc::driver::{DevicePtr, DriverError};
@@ -37,10 +36,12 @@ pub(super) use shape::{Shape as KernelShape, THREADS};
 #[doc(hidden)]
 pub use code::{CodeError, SOURCE, compile};
 
-use super::{CHUNK_TOKENS, CHUNK_VALUES, Counts, Device, DeviceError, DeviceTable, PoolRows, Task};
+use super::{
+    CHUNK_TOKENS, CHUNK_VALUES, Counters, Counts, Device, DeviceError, DeviceTable, PoolRows, Task,
+    failed,
+};
 use buffers::Way;
 use code::Code;
-use driver::failed;
 use resident::{Resident, Work};
 
 /// The devices with their names; none if there is no driver.
@@ -56,8 +57,7 @@ pub(super) struct CudaPool {
     device: Device,
     resident: Resident,
     desk: Mutex<Desk>,
-    launches: AtomicU64,
-    read_backs: AtomicU64,
+    counters: Counters,
 }
 
 /// Buffers for the batch that is on its way.
@@ -80,14 +80,13 @@ impl CudaPool {
             device,
             resident: upload().map_err(failed(device, "upload the table"))?,
             desk: Mutex::new(Desk { input: Way::new(), output: Way::new() }),
-            launches: AtomicU64::new(0),
-            read_backs: AtomicU64::new(0),
+            counters: Counters::default(),
         })
     }
 
     #[expect(unsafe_code, reason = "a kernel reads wherever it is told to")]
     fn work(&self, desk: &mut Desk, task: &mut Task<'_>) -> Result<(), DriverError> {
-        let Self { resident, launches, read_backs, .. } = self;
+        let Self { resident, counters, .. } = self;
         let stream = resident.stream();
         let (offsets, ids) = (task.bags.offsets(), task.bags.ids());
 
@@ -114,11 +113,11 @@ impl CudaPool {
         // for the rows; `check` has seen that bags, ids and columns are sound; the shape is the one that
         // belongs to the table.
         unsafe { resident.launch(resident.shape(task.columns), &work) }?;
-        launches.fetch_add(1, Ordering::Relaxed);
+        counters.launched();
 
         let rows = &mut output.host.get_mut()[..task.out.len()];
         stream.memcpy_dtoh(&output.device.slice(..task.out.len()), rows)?;
-        read_backs.fetch_add(1, Ordering::Relaxed);
+        counters.read_back();
         stream.synchronize()?;
         task.out.copy_from_slice(rows);
         Ok(())
@@ -145,10 +144,7 @@ impl PoolRows for CudaPool {
     }
 
     fn counts(&self) -> Counts {
-        Counts {
-            launches: self.launches.load(Ordering::Relaxed),
-            read_backs: self.read_backs.load(Ordering::Relaxed),
-        }
+        self.counters.counts()
     }
 }
 

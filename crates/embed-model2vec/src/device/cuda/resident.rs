@@ -10,7 +10,7 @@ use embed_core::NormGuard;
 
 use super::code::{Code, Kernels};
 use super::shape::Shape;
-use crate::device::{DeviceTable, Kind};
+use crate::device::{DeviceTable, Kind, normalize_code};
 
 /// A table with what belongs to its rows, as it was uploaded.
 #[derive(Debug)]
@@ -125,11 +125,7 @@ impl Resident {
         let mapping = mapping.as_ref().map_or(0, |(address, _)| *address);
         let row_bytes = narrow(self.dim * self.kind.size());
         let (bags, columns) = (narrow(bags), narrow(columns));
-        let normalize: u32 = match normalize {
-            None => 0,
-            Some(NormGuard::AddTiny) => 1,
-            Some(NormGuard::ClampTiny) => 2,
-        };
+        let normalize = normalize_code(normalize);
         let mut launch = self.stream.launch_builder(self.kernels.get(shape));
         launch.arg(&table).arg(&factors).arg(&mapping).arg(&ids).arg(&offsets).arg(&out);
         launch.arg(&bags).arg(&row_bytes).arg(&columns).arg(&normalize);
