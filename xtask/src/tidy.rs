@@ -24,7 +24,8 @@ const EDGES: &[(&str, &[&str])] = &[
     ("embed-files", &["embed-core"]),
     ("embed-batcher", &["embed-core"]),
     ("embed-batcher-simulation", &["embed-batcher", "embed-core"]),
-    ("embed-cli", &["embed-core", "embed-files", "embed-model2vec"]),
+    ("embed-server", &["embed-batcher", "embed-core"]),
+    ("embed-cli", &["embed-core", "embed-files", "embed-model2vec", "embed-server"]),
     ("embed-tests", &["embed-batcher", "embed-core", "embed-files", "embed-model2vec"]),
     (
         "xtask",
