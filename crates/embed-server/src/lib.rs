@@ -4,6 +4,7 @@
 mod settings;
 
 pub use settings::{
-    CONFIG_VARIABLE, EmptyInput, Flags, Group, KEYS_VARIABLE, Listen, ModelEntry, ModelPlace,
-    Origin, Problem, Resolved, Setting, Settings, SettingsError, Sources, TABLE, TokenIds, resolve,
+    CONFIG_VARIABLE, EmptyInput, Flags, Group, KEYS_VARIABLE, KeyOrigin, Keys, KeysError,
+    KeysWarning, Listen, LoadedKeys, ModelEntry, ModelPlace, Origin, Problem, Resolved, Setting,
+    Settings, SettingsError, Sources, TABLE, TokenIds, resolve,
 };

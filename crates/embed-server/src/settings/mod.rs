@@ -10,9 +10,11 @@
 //! | `check` | settings that contradict each other |
 //! | `error` | everything that can be wrong, told at once |
 //! | `show` | the settings as a TOML file |
+//! | `keys` | the keys of callers, which are no setting: never shown |
 
 mod check;
 mod error;
+mod keys;
 mod kind;
 mod models;
 mod resolve;
@@ -26,6 +28,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 pub use error::{Problem, SettingsError};
+pub use keys::{KeyOrigin, Keys, KeysError, KeysWarning, LoadedKeys};
 pub use models::{ModelEntry, ModelPlace};
 pub use resolve::{CONFIG_VARIABLE, Flags, KEYS_VARIABLE, Origin, Resolved, Sources, resolve};
 pub use table::{Group, Setting, TABLE};
