@@ -3,4 +3,8 @@
 
 mod settings;
 
-pub use settings::{EmptyInput, Listen, Settings, TokenIds};
+pub use settings::{
+    CONFIG_VARIABLE, EmptyInput, Flags, Group, KEYS_VARIABLE, KeyOrigin, Keys, KeysError,
+    KeysWarning, Listen, LoadedKeys, ModelEntry, ModelPlace, Origin, Problem, Resolved, Setting,
+    Settings, SettingsError, Sources, TABLE, TokenIds, resolve,
+};
