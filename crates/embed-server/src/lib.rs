@@ -10,7 +10,6 @@ mod inputs;
 mod json;
 mod metrics;
 mod model;
-#[cfg_attr(not(test), expect(dead_code, reason = "no route serves it yet"))]
 mod openapi;
 mod reply;
 mod routes;
@@ -25,9 +24,3 @@ pub use settings::{
     KeysWarning, Listen, LoadedKeys, ModelEntry, ModelPlace, Origin, Problem, Resolved, Setting,
     Settings, SettingsError, Sources, TABLE, TokenIds, resolve,
 };
-
-/// The description of the API in OpenAPI 3.1.
-const OPENAPI: &str = include_str!("openapi.json");
-
-/// The page for people.
-const DOCS: &str = include_str!("docs.html");
