@@ -148,7 +148,7 @@ impl App {
         let request = self.request_options(model, texts, urgency)?;
         // Who sends many texts gets a part of the queue only.
         let _bulk = if texts > self.settings.bulk_texts {
-            Some(model.bulk.take(texts).ok_or_else(|| bulk_full(model))?)
+            Some(model.bulk.take(texts).ok_or_else(|| bulk_full(model, texts))?)
         } else {
             None
         };
@@ -230,11 +230,19 @@ fn options(
     })
 }
 
-fn bulk_full(model: &Running) -> ApiError {
+fn bulk_full(model: &Running, texts: usize) -> ApiError {
+    let limit = model.bulk.limit();
+    if texts > limit {
+        let message = format!(
+            "{texts} inputs, and the queue has room for {limit} of one request (settings `queue_texts`, \
+             `queue_reserve`)"
+        );
+        return ApiError::over_limit("input", message);
+    }
     let message = format!(
-        "large requests have {} texts waiting, at most {} may (settings `queue_texts`, `queue_reserve`)",
-        model.bulk.used(),
-        model.bulk.limit()
+        "large requests have {} texts waiting, at most {limit} may (settings `queue_texts`, \
+         `queue_reserve`)",
+        model.bulk.used()
     );
     let wait = model.batcher.expected_wait().max(Duration::from_millis(10));
     ApiError::busy("bulk_full", message, wait)
