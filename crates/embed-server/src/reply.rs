@@ -142,17 +142,19 @@ fn write_row(values: &[f32], encoding: Encoding, out: &mut Vec<u8>) {
     }
 }
 
-/// Appends a number and a comma. Most have 8 to 15 characters: two copies of a fixed size, which may
-/// overlap, take a fraction of the time of a call to copy the few.
+/// Appends a number and a comma. Most have 8 to 15 characters: putting these together in one register and
+/// copying all of it takes a fraction of the time of a call to copy the few.
 fn push_with_comma(number: &[u8], out: &mut Vec<u8>) {
+    let len = number.len();
     if let (Some(first), Some(last), 8..=15) =
-        (number.first_chunk::<8>(), number.last_chunk::<8>(), number.len())
+        (number.first_chunk::<8>(), number.last_chunk::<8>(), len)
     {
-        let mut text = [b','; 16];
-        text[..8].copy_from_slice(first);
-        text[number.len() - 8..number.len()].copy_from_slice(last);
-        let end = out.len() + number.len() + 1;
-        out.extend_from_slice(&text);
+        // Where the first eight characters and the last eight overlap, they are the same.
+        let first = u128::from(u64::from_le_bytes(*first));
+        let last = u128::from(u64::from_le_bytes(*last)) << (8 * (len - 8));
+        let text = first | last | u128::from(b',') << (8 * len);
+        let end = out.len() + len + 1;
+        out.extend_from_slice(&text.to_le_bytes());
         out.truncate(end);
     } else {
         out.extend_from_slice(number);
