@@ -67,6 +67,9 @@ fn dimensions_cut_rows() {
     };
     assert_eq!(rows(&ask(1)), [row("a")[..1].to_vec()]);
     assert_eq!(rows(&ask(4)), [row("a").to_vec()]);
+    // A whole number, whatever way it is written.
+    let answer = server.post("/v1/embeddings", r#"{"input":"a","model":"m","dimensions":0.2e1}"#);
+    assert_eq!(rows(&answer), [row("a")[..2].to_vec()]);
     for wrong in [0, 5] {
         assert_eq!(ask(wrong).error(400)["param"], "dimensions");
     }

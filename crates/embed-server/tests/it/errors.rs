@@ -76,7 +76,10 @@ fn malformed_bodies_and_wrong_types_are_400() {
         (r#"{"model":"m","input":"a","encoding_format":1}"#, "encoding_format"),
         (r#"{"model":"m","input":"a","dimensions":"8"}"#, "dimensions"),
         (r#"{"model":"m","input":"a","dimensions":-1}"#, "dimensions"),
-        (r#"{"model":"m","input":"a","dimensions":1e0}"#, "dimensions"),
+        (r#"{"model":"m","input":"a","dimensions":1.5}"#, "dimensions"),
+        (r#"{"model":"m","input":"a","dimensions":-1.0}"#, "dimensions"),
+        (r#"{"model":"m","input":"a","dimensions":1e300}"#, "dimensions"),
+        (r#"{"model":"m","input":[[1,1e10]]}"#, "input"),
         (r#"{"model":"m","input":"a","dimensions":9007199254740993}"#, "dimensions"),
         (r#"{"model":"m","input":"a","truncate":"yes"}"#, "truncate"),
         (r#"{"model":"m","input":"a","user":[]}"#, "user"),
@@ -103,6 +106,8 @@ fn a_model_that_is_not_served_is_404() {
     assert_eq!((&error["code"], &error["param"]), (&"model_not_found".into(), &"model".into()));
     assert!(error["message"].as_str().expect("text").contains("served: m"));
     assert_eq!(server.get("/v1/models/gpt").error(404)["code"], "model_not_found");
+    server.get("/v1/models/%ff").error(400);
+    server.get("/v1/models/a/b%2fc").error(404);
     server.post("/api/embed", r#"{"model":"gpt","input":"a"}"#).error(404);
     server.post("/api/embeddings", r#"{"model":"gpt","prompt":"a"}"#).error(404);
 }
@@ -113,6 +118,13 @@ fn what_is_no_route_is_404_and_a_wrong_method_405() {
     server.get("/").error(404);
     server.get("/v1/completions").error(404);
     server.post("/v1/completions", "{}").error(404);
+    for (method, path) in [("OPTIONS", "*"), ("CONNECT", "localhost:80"), ("BREW", "/nope")] {
+        let answer = server.connect().send(method, path, &[], "");
+        assert!(matches!(answer.status, 400 | 404 | 405), "{method}: {}", answer.status);
+        if !answer.body.is_empty() {
+            answer.error(answer.status);
+        }
+    }
     for (path, _) in POSTS {
         let answer = server.get(path);
         answer.error(405);
