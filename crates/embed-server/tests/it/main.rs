@@ -1,0 +1,3 @@
+//! The server over real sockets, as clients see it.
+
+mod bodies;
