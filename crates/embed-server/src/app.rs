@@ -32,7 +32,7 @@ pub(crate) struct App {
     /// Bytes of rows that are asked for and not sent.
     rows: Budget,
     /// Who may work on a thread that may block, so that a flood of large bodies is worked off a few at a time.
-    heavy: Semaphore,
+    heavy: Arc<Semaphore>,
     /// Whether the `Host` header is looked at.
     pub(crate) checks_host: bool,
     is_draining: AtomicBool,
@@ -55,7 +55,7 @@ impl App {
         Self {
             bodies: Budget::new(settings.body_bytes_in_flight),
             rows: Budget::new(settings.row_bytes_in_flight),
-            heavy: Semaphore::new(settings.threads().get()),
+            heavy: Arc::new(Semaphore::new(settings.threads().get())),
             checks_host,
             is_draining: AtomicBool::new(false),
             drained_at: OnceLock::new(),
@@ -130,9 +130,14 @@ impl App {
         &self,
         work: impl FnOnce() -> Result<T, ApiError> + Send + 'static,
     ) -> Result<T, ApiError> {
-        let permit = self.heavy.acquire().await;
+        let permit = Arc::clone(&self.heavy).acquire_owned().await;
+        let work = move || {
+            let done = work();
+            // Kept until here, also where nobody waits for the answer any more.
+            drop(permit);
+            done
+        };
         let done = tokio::task::spawn_blocking(work).await;
-        drop(permit);
         done.unwrap_or_else(|_| Err(ApiError::internal("the request could not be read")))
     }
 
@@ -148,7 +153,7 @@ impl App {
         let request = self.request_options(model, texts, urgency)?;
         // Who sends many texts gets a part of the queue only.
         let _bulk = if texts > self.settings.bulk_texts {
-            Some(model.bulk.take(texts).ok_or_else(|| bulk_full(model))?)
+            Some(model.bulk.take(texts).ok_or_else(|| bulk_full(model, texts))?)
         } else {
             None
         };
@@ -230,11 +235,19 @@ fn options(
     })
 }
 
-fn bulk_full(model: &Running) -> ApiError {
+fn bulk_full(model: &Running, texts: usize) -> ApiError {
+    let limit = model.bulk.limit();
+    if texts > limit {
+        let message = format!(
+            "{texts} inputs, and the queue has room for {limit} of one request (settings `queue_texts`, \
+             `queue_reserve`)"
+        );
+        return ApiError::over_limit("input", message);
+    }
     let message = format!(
-        "large requests have {} texts waiting, at most {} may (settings `queue_texts`, `queue_reserve`)",
-        model.bulk.used(),
-        model.bulk.limit()
+        "large requests have {} texts waiting, at most {limit} may (settings `queue_texts`, \
+         `queue_reserve`)",
+        model.bulk.used()
     );
     let wait = model.batcher.expected_wait().max(Duration::from_millis(10));
     ApiError::busy("bulk_full", message, wait)

@@ -10,6 +10,7 @@ mod inputs;
 mod json;
 mod metrics;
 mod model;
+mod openapi;
 mod reply;
 mod routes;
 mod server;
@@ -23,9 +24,3 @@ pub use settings::{
     KeysWarning, Listen, LoadedKeys, ModelEntry, ModelPlace, Origin, Problem, Resolved, Setting,
     Settings, SettingsError, Sources, TABLE, TokenIds, resolve,
 };
-
-/// The description of the API in OpenAPI 3.1.
-const OPENAPI: &str = include_str!("openapi.json");
-
-/// The page for people.
-const DOCS: &str = include_str!("docs.html");

@@ -95,7 +95,7 @@ impl Server {
             running.push(Arc::new(model));
         }
         let failed = |source| {
-            let listen = format!("{:?}", settings.listen);
+            let listen = settings.listen.to_string();
             StartError::Listen { listen, source }
         };
         let listener = Listener::bind(&settings.listen).await.map_err(failed)?;

@@ -9,7 +9,7 @@ use crate::error::ApiError;
 
 /// A visitor of one field of type `$value`, which is an `Option`: `null` is a field that is not there.
 macro_rules! field {
-    ($(#[$doc:meta])* $name:ident: $value:ty, $expected:literal, $visit:item, refuses: $($kind:ident)*) => {
+    ($(#[$doc:meta])* $name:ident: $value:ty, $expected:literal, $($visit:item,)+ refuses: $($kind:ident)*) => {
         $(#[$doc])*
         pub(crate) struct $name<'a> {
             pub(crate) name: &'static str,
@@ -42,7 +42,7 @@ macro_rules! field {
                 Ok(None)
             }
 
-            $visit
+            $($visit)+
 
             refuse!($($kind)*);
         }
@@ -64,8 +64,20 @@ field!(
     fn visit_u64<E>(self, number: u64) -> Result<Self::Value, E> {
         Ok(Some(number))
     },
-    refuses: boolean negative fraction string array object
+    fn visit_f64<E: serde::de::Error>(self, number: f64) -> Result<Self::Value, E> {
+        whole(number).map(Some).ok_or_else(|| self.refuse("a number with a fraction"))
+    },
+    refuses: boolean negative string array object
 );
+
+/// A number that is written with a point or an exponent and is a whole one for all that: `8.0`, as JSON
+/// Schema and the languages that divide have it.
+pub(super) fn whole(number: f64) -> Option<u64> {
+    // Every whole number below has a value of its own.
+    const MOST: f64 = 9_007_199_254_740_992.0;
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "within bounds")]
+    ((0.0..MOST).contains(&number) && number.fract() == 0.0).then_some(number as u64)
+}
 
 field!(
     /// A yes or no.

@@ -6,6 +6,7 @@ use std::fmt;
 
 use serde::de::{DeserializeSeed, Deserializer, SeqAccess, Visitor};
 
+use super::fields::whole;
 use super::{Fault, stop};
 use crate::error::ApiError;
 
@@ -266,7 +267,14 @@ impl<'de> Visitor<'de> for ElementSeed<'_> {
         Ok(One::List(ids))
     }
 
-    refuse!(null boolean negative fraction object);
+    fn visit_f64<E: serde::de::Error>(self, number: f64) -> Result<One<'de>, E> {
+        match whole(number) {
+            Some(number) => self.visit_u64(number),
+            None => Err(self.refuse("a number with a fraction")),
+        }
+    }
+
+    refuse!(null boolean negative object);
 }
 
 /// One id within a list of them.
@@ -301,5 +309,12 @@ impl<'de> Visitor<'de> for IdSeed<'_> {
         self.element.id(number).map_err(|error| stop(self.fault, error))
     }
 
-    refuse!(null boolean negative fraction string array object);
+    fn visit_f64<E: serde::de::Error>(self, number: f64) -> Result<u32, E> {
+        match whole(number) {
+            Some(number) => self.visit_u64(number),
+            None => Err(self.refuse("a number with a fraction")),
+        }
+    }
+
+    refuse!(null boolean negative string array object);
 }

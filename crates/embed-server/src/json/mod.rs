@@ -29,7 +29,7 @@ macro_rules! refuse {
     };
     (@ fraction) => {
         fn visit_f64<E: serde::de::Error>(self, _: f64) -> Result<Self::Value, E> {
-            Err(self.refuse("a number with a fraction or an exponent"))
+            Err(self.refuse("a number"))
         }
     };
     (@ string) => {

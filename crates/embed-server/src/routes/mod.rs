@@ -9,6 +9,7 @@ mod tei;
 use std::sync::Arc;
 
 use axum::Router;
+use axum::body::Bytes;
 use axum::extract::{Request, State};
 use axum::http::{HeaderName, HeaderValue, Method, header};
 use axum::middleware;
@@ -20,6 +21,7 @@ use tower_http::cors::CorsLayer;
 use crate::app::App;
 use crate::error::ApiError;
 use crate::front::front;
+use crate::openapi;
 
 /// All routes of a server.
 pub(crate) fn router(app: &Arc<App>) -> Router {
@@ -40,8 +42,9 @@ pub(crate) fn router(app: &Arc<App>) -> Router {
         .route("/readyz", get(operation::ready))
         .route("/metrics", get(operation::metrics));
     if app.settings.docs {
+        let document = Bytes::from(description(app));
         router = router
-            .route("/openapi.json", get(operation::openapi))
+            .route("/openapi.json", get(async move || operation::openapi(document)))
             .route("/docs", get(operation::docs));
     }
     let router = router
@@ -52,6 +55,14 @@ pub(crate) fn router(app: &Arc<App>) -> Router {
         .with_state(Arc::clone(app));
     let origins = &app.settings.cors_origins;
     if origins.is_empty() { router } else { router.layer(cors(origins)) }
+}
+
+/// The routes with the bounds that hold for every model.
+fn description(app: &App) -> String {
+    let models = || app.models.iter().map(|model| &model.model);
+    let dim = models().map(|model| model.dim()).min().unwrap_or(1);
+    let vocabulary = models().map(|model| model.vocabulary_size()).min().unwrap_or(1);
+    openapi::document(&app.settings, dim, vocabulary)
 }
 
 async fn no_route(request: Request) -> ApiError {

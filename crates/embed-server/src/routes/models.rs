@@ -1,5 +1,6 @@
 //! `GET /v1/models`: what is served, as OpenAI lists it.
 
+use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State};
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse as _, Response};
@@ -21,8 +22,10 @@ pub(super) async fn list(State(app): Shared) -> Response {
 
 pub(super) async fn one(
     State(app): Shared,
-    Path(name): Path<String>,
+    name: Result<Path<String>, PathRejection>,
 ) -> Result<Response, ApiError> {
+    let Path(name) = name
+        .map_err(|_| ApiError::invalid(None, "the name of the model in the path is not UTF-8"))?;
     app.model(&name)?;
     Ok(answer(&described(&name)))
 }

@@ -1,5 +1,6 @@
 //! What those who run the server ask: whether it lives, whether it is ready, what it has counted.
 
+use axum::body::Bytes;
 use axum::extract::State;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
@@ -8,6 +9,7 @@ use serde_json::json;
 use super::Shared;
 use super::models::answer;
 use crate::error::ApiError;
+use crate::openapi;
 
 pub(super) async fn live() -> Response {
     answer(&json!({"status": "ok"}))
@@ -31,10 +33,11 @@ pub(super) async fn metrics(State(app): Shared) -> Response {
     ([(CONTENT_TYPE, format)], app.metrics.page()).into_response()
 }
 
-pub(super) async fn openapi() -> Response {
-    ([(CONTENT_TYPE, "application/json")], crate::OPENAPI).into_response()
+/// The description of the API, as it was made when the server started.
+pub(super) fn openapi(document: Bytes) -> Response {
+    ([(CONTENT_TYPE, "application/json")], document).into_response()
 }
 
 pub(super) async fn docs() -> Response {
-    ([(CONTENT_TYPE, "text/html; charset=utf-8")], crate::DOCS).into_response()
+    ([(CONTENT_TYPE, "text/html; charset=utf-8")], openapi::PAGE).into_response()
 }

@@ -1,6 +1,5 @@
 //! Settings that contradict each other.
 
-use super::value::show_listen;
 use super::{Listen, Origin, Problem, Setting, Settings};
 
 impl Settings {
@@ -43,7 +42,7 @@ pub(super) fn contradictions(
         "nothing would be left of the queue for other requests",
     );
     if !has_keys && settings.needs_key() {
-        let listen = show_listen(&settings.listen);
+        let listen = settings.listen.to_string();
         problems.push(Problem::Open { listen, origin: origin("listen") });
     }
     if !has_keys && settings.metrics_key {

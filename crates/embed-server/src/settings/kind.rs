@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::value::{
     is_host, is_origin, parse_bytes, parse_count, parse_duration, parse_listen, show_bytes,
-    show_duration, show_listen,
+    show_duration,
 };
 use super::{EmptyInput, Listen, Settings, TokenIds};
 
@@ -93,7 +93,7 @@ impl Kind {
         // A field is reached by one function, which can write: it works on a copy.
         let settings = &mut settings.clone();
         match *self {
-            Kind::Listen(field) => show_listen(field(settings)),
+            Kind::Listen(field) => field(settings).to_string(),
             Kind::Switch(field) => if *field(settings) { ON } else { OFF }.to_owned(),
             Kind::Path(field) => {
                 let path = field(settings).as_deref();

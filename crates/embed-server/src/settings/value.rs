@@ -2,6 +2,7 @@
 //!
 //! What is printed can be read again, and gives the same value.
 
+use std::fmt;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -57,10 +58,12 @@ pub(super) fn parse_listen(text: &str) -> Option<Listen> {
     text.parse::<SocketAddr>().ok().map(Listen::Tcp)
 }
 
-pub(super) fn show_listen(listen: &Listen) -> String {
-    match listen {
-        Listen::Tcp(address) => address.to_string(),
-        Listen::Unix(path) => format!("unix:{}", path.display()),
+impl fmt::Display for Listen {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Tcp(address) => address.fmt(f),
+            Self::Unix(path) => write!(f, "unix:{}", path.display()),
+        }
     }
 }
 
@@ -144,7 +147,7 @@ mod tests {
             ("unix:/run/embed.sock", "unix:/run/embed.sock"),
         ] {
             let listen = parse_listen(text).unwrap_or_else(|| panic!("{text}"));
-            assert_eq!(show_listen(&listen), shown);
+            assert_eq!(listen.to_string(), shown);
             assert_eq!(parse_listen(shown), Some(listen));
         }
         for wrong in ["", "8080", ":8080", "127.0.0.1", "example.org:80", "unix:", "localhost:x"] {
