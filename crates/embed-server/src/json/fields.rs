@@ -9,7 +9,7 @@ use crate::error::ApiError;
 
 /// A visitor of one field of type `$value`, which is an `Option`: `null` is a field that is not there.
 macro_rules! field {
-    ($(#[$doc:meta])* $name:ident: $value:ty, $expected:literal, $($visit:item,)+ refuses: $($kind:ident)*) => {
+    ($(#[$doc:meta])* $name:ident: $value:ty, $expected:literal, $($visit:item),+; refuses: $($kind:ident)*) => {
         $(#[$doc])*
         pub(crate) struct $name<'a> {
             pub(crate) name: &'static str,
@@ -54,7 +54,7 @@ field!(
     Text: String, "a string",
     fn visit_str<E>(self, text: &str) -> Result<Self::Value, E> {
         Ok(Some(text.to_owned()))
-    },
+    };
     refuses: boolean natural negative fraction array object
 );
 
@@ -66,7 +66,7 @@ field!(
     },
     fn visit_f64<E: serde::de::Error>(self, number: f64) -> Result<Self::Value, E> {
         whole(number).map(Some).ok_or_else(|| self.refuse("a number with a fraction"))
-    },
+    };
     refuses: boolean negative string array object
 );
 
@@ -84,6 +84,6 @@ field!(
     Flag: bool, "true or false",
     fn visit_bool<E>(self, flag: bool) -> Result<Self::Value, E> {
         Ok(Some(flag))
-    },
+    };
     refuses: natural negative fraction string array object
 );
