@@ -2,13 +2,14 @@
 //! has the four fields of an error.
 
 mod generated;
-mod toy;
 mod values;
 
 use embed_server::{Settings, TokenIds};
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use toy::{Answer, Client, DIM, Toys};
+use crate::client::{Answer, Connection};
+use crate::model::row;
+use crate::server::{Running, settings, start};
 
 /// A route, and the fields of a body that it answers with 200.
 struct Route {
@@ -27,10 +28,10 @@ const ROUTES: [Route; 7] = [
     Route {
         path: "/api/embed",
         fields: &[
-            ("model", r#""toy""#),
+            ("model", r#""m""#),
             ("input", r#"["a","b"]"#),
             ("truncate", "true"),
-            ("dimensions", "4"),
+            ("dimensions", "2"),
         ],
         required: 2,
         outer: None,
@@ -38,10 +39,10 @@ const ROUTES: [Route; 7] = [
     Route {
         path: "/api/embeddings",
         fields: &[
-            ("model", r#""toy:latest""#),
+            ("model", r#""m:latest""#),
             ("prompt", r#""a""#),
             ("truncate", "true"),
-            ("dimensions", "4"),
+            ("dimensions", "2"),
         ],
         required: 2,
         outer: None,
@@ -57,10 +58,10 @@ const ROUTES: [Route; 7] = [
 ];
 
 const OPENAI: &[(&str, &str)] = &[
-    ("model", r#""toy""#),
+    ("model", r#""m""#),
     ("input", r#"["a","b"]"#),
     ("encoding_format", r#""base64""#),
-    ("dimensions", "4"),
+    ("dimensions", "2"),
     ("user", r#""u""#),
     ("truncate", "false"),
 ];
@@ -69,7 +70,7 @@ const TEI: &[(&str, &str)] = &[
     ("inputs", r#"["a","b"]"#),
     ("truncate", "false"),
     ("normalize", "false"),
-    ("dimensions", "4"),
+    ("dimensions", "2"),
 ];
 
 impl Route {
@@ -106,34 +107,71 @@ impl Route {
 }
 
 /// Servers that differ in what token ids are to them.
-fn servers() -> [Toys; 3] {
+fn servers() -> [Running; 3] {
     [TokenIds::Cl100k, TokenIds::Native, TokenIds::Reject]
-        .map(|token_ids| Toys::serve(Settings { token_ids, ..Settings::default() }))
+        .map(|token_ids| start(Settings { token_ids, ..settings() }))
 }
 
-/// Posts a body, and checks what holds for every answer.
-#[track_caller]
-fn post(client: &mut Client, path: &str, body: &[u8]) -> Answer {
-    let answer = client.post(path, body);
-    let sent = || {
-        let body = &body[..body.len().min(300)];
-        format!("{path} {}\n{answer:?}", String::from_utf8_lossy(body))
-    };
-    match answer.status {
-        200 => assert!(is_sound(&answer.body), "a value that is no number: {}", sent()),
-        400 | 404 | 413 => assert!(is_error(&answer.body), "not the four fields: {}", sent()),
-        _ => panic!("an unexpected status: {}", sent()),
+/// Posts bodies over a connection that is kept while the server keeps it.
+struct Client<'a> {
+    server: &'a Running,
+    connection: Option<Connection>,
+}
+
+impl<'a> Client<'a> {
+    fn of(server: &'a Running) -> Self {
+        Self { server, connection: None }
     }
-    answer
+
+    /// Posts bytes that are said to be JSON, and reads the answer, which must be JSON.
+    fn post(&mut self, path: &str, body: &[u8]) -> (Answer, Value) {
+        let mut connection = self.connection.take().unwrap_or_else(|| self.server.connect());
+        let length = body.len();
+        let head = format!(
+            "POST {path} HTTP/1.1
+host: localhost
+content-type: application/json
+content-length: {length}
+
+"
+        );
+        connection.write(&[head.as_bytes(), body].concat());
+        let answer = connection.answer();
+        if answer.header("connection") != Some("close") {
+            self.connection = Some(connection);
+        }
+        assert_eq!(answer.header("content-type"), Some("application/json"));
+        let json = serde_json::from_slice(&answer.body)
+            .unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(&answer.body)));
+        (answer, json)
+    }
+}
+
+/// Posts a body, checks what holds for every answer, and returns its status and body.
+#[track_caller]
+fn post(client: &mut Client<'_>, path: &str, body: impl AsRef<[u8]>) -> (u16, Value) {
+    let body = body.as_ref();
+    let (answer, json) = client.post(path, body);
+    let holds = match answer.status {
+        200 => is_sound(&json),
+        400 | 404 | 413 => is_error(&json),
+        _ => false,
+    };
+    assert!(holds, "{path} {}: {} {json}", shown(body), answer.status);
+    (answer.status, json)
+}
+
+/// The beginning of a body.
+fn shown(body: &[u8]) -> String {
+    String::from_utf8_lossy(&body[..body.len().min(300)]).into_owned()
 }
 
 /// Posts a body, and checks the status too.
 #[track_caller]
-fn check(client: &mut Client, path: &str, body: impl AsRef<[u8]>, expected: u16) {
+fn check(client: &mut Client<'_>, path: &str, body: impl AsRef<[u8]>, expected: u16) {
     let body = body.as_ref();
-    let answer = post(client, path, body);
-    let shown = String::from_utf8_lossy(&body[..body.len().min(300)]);
-    assert_eq!(answer.status, expected, "{path} {shown}\n{answer:?}");
+    let (status, json) = post(client, path, body);
+    assert_eq!(status, expected, "{path} {}: {json}", shown(body));
 }
 
 /// Whether a body is that of an error: four fields, of their types.
@@ -164,28 +202,28 @@ fn is_sound(body: &Value) -> bool {
 
 #[test]
 fn sound_bodies_are_answered_on_every_route() {
-    let toys = Toys::serve(Settings::default());
-    let mut client = toys.client();
+    let server = start(settings());
+    let mut client = Client::of(&server);
     for route in &ROUTES {
         check(&mut client, route.path, route.sound(), 200);
     }
-    let answer = post(&mut client, "/embed", br#"{"inputs":"abc","normalize":false}"#);
-    assert_eq!(answer.body, serde_json::json!([vec![3.0; DIM]]));
+    let (_, rows) = post(&mut client, "/embed", br#"{"inputs":"abc"}"#);
+    assert_eq!(rows[0][0], json!(row("abc")[0]));
 }
 
 #[test]
 fn a_field_that_must_be_there_is_named_when_it_is_missing() {
-    let toys = Toys::serve(Settings::default());
-    let mut client = toys.client();
+    let server = start(settings());
+    let mut client = Client::of(&server);
     for route in &ROUTES {
         for (place, (name, _)) in route.fields.iter().enumerate() {
             let mut fields = route.fields.to_vec();
             fields.remove(place);
-            let answer = post(&mut client, route.path, route.body(&fields).as_bytes());
+            let (status, body) = post(&mut client, route.path, route.body(&fields));
             let is_required = place < route.required;
-            assert_eq!(answer.status, if is_required { 400 } else { 200 }, "{answer:?}");
+            assert_eq!(status, if is_required { 400 } else { 200 }, "{body}");
             if is_required {
-                assert_eq!(answer.body["error"]["param"], *name);
+                assert_eq!(body["error"]["param"], *name);
             }
         }
         for body in ["{}", r#"{"other":1}"#, r#"{"inputs":{}}"#, r#"{"inputs":null}"#] {
@@ -196,8 +234,8 @@ fn a_field_that_must_be_there_is_named_when_it_is_missing() {
 
 #[test]
 fn only_an_object_is_a_body() {
-    let toys = Toys::serve(Settings::default());
-    let mut client = toys.client();
+    let server = start(settings());
+    let mut client = Client::of(&server);
     for route in &ROUTES {
         for body in ["", " ", "null", "true", "1", "-1", "1.5", r#""a""#, "[]", r#"["a"]"#, "[{}]"]
         {
@@ -208,8 +246,8 @@ fn only_an_object_is_a_body() {
 
 #[test]
 fn of_a_field_that_is_there_twice_the_last_counts_and_both_are_checked() {
-    let toys = Toys::serve(Settings::default());
-    let mut client = toys.client();
+    let server = start(settings());
+    let mut client = Client::of(&server);
     for route in &ROUTES {
         for (name, value) in route.fields {
             let twice = |first, second| {
@@ -226,14 +264,14 @@ fn of_a_field_that_is_there_twice_the_last_counts_and_both_are_checked() {
             check(&mut client, route.path, twice(value, "{}"), 400);
         }
     }
-    let body = br#"{"inputs":["a"],"inputs":"bcd","normalize":true,"normalize":false}"#;
-    assert_eq!(post(&mut client, "/embed", body).body, serde_json::json!([vec![3.0; DIM]]));
+    let (_, rows) = post(&mut client, "/embed", br#"{"inputs":["a"],"inputs":"bcd"}"#);
+    assert_eq!((rows[0][0].clone(), rows[1].clone()), (json!(row("bcd")[0]), Value::Null));
 }
 
 #[test]
 fn a_body_that_ends_early_is_refused_wherever_it_ends() {
-    let toys = Toys::serve(Settings::default());
-    let mut client = toys.client();
+    let server = start(settings());
+    let mut client = Client::of(&server);
     for route in &ROUTES {
         let body = route.sound();
         for end in 0..body.len() {
@@ -244,8 +282,8 @@ fn a_body_that_ends_early_is_refused_wherever_it_ends() {
 
 #[test]
 fn nothing_may_stand_around_a_body_but_blanks() {
-    let toys = Toys::serve(Settings::default());
-    let mut client = toys.client();
+    let server = start(settings());
+    let mut client = Client::of(&server);
     for route in &ROUTES {
         let body = route.sound();
         check(&mut client, route.path, format!(" \t\r\n{body}\n\n "), 200);
@@ -259,8 +297,8 @@ fn nothing_may_stand_around_a_body_but_blanks() {
 
 #[test]
 fn bytes_that_are_not_text_are_refused_wherever_they_stand() {
-    let toys = Toys::serve(Settings::default());
-    let mut client = toys.client();
+    let server = start(settings());
+    let mut client = Client::of(&server);
     // Beside fields that routes know stands one that none knows, with names and texts within it.
     let unknown = ("more", r#"{"name":["text",{"other":"text"}]}"#);
     for route in &ROUTES {
@@ -279,8 +317,8 @@ fn bytes_that_are_not_text_are_refused_wherever_they_stand() {
 
 #[test]
 fn half_a_surrogate_pair_is_refused_wherever_it_stands() {
-    let toys = Toys::serve(Settings::default());
-    let mut client = toys.client();
+    let server = start(settings());
+    let mut client = Client::of(&server);
     let halves = [r"\ud800", r"\udbff", r"\udc00", r"\udfff", r"\ud800\u0041", r"\udc00\ud800"];
     for route in &ROUTES {
         for half in halves {

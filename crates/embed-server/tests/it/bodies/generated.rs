@@ -2,13 +2,12 @@
 
 use std::cell::RefCell;
 
-use embed_server::Settings;
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
 use serde_json::{Map, Value};
 
-use super::toy::Toys;
-use super::{ROUTES, post};
+use super::{Client, ROUTES, Route, post};
+use crate::server::{settings, start};
 
 /// Values of JSON, as deep as a request may be and deeper.
 fn json() -> impl Strategy<Value = Value> {
@@ -23,7 +22,7 @@ fn json() -> impl Strategy<Value = Value> {
         any::<bool>().prop_map(Value::from),
         number,
         any::<String>().prop_map(Value::from),
-        prop_oneof![Just("toy"), Just("float"), Just("base64"), Just("")].prop_map(Value::from),
+        prop_oneof![Just("m"), Just("float"), Just("base64"), Just("")].prop_map(Value::from),
     ];
     leaf.prop_recursive(40, 64, 4, |inner| {
         prop_oneof![
@@ -42,12 +41,12 @@ fn object(
 }
 
 /// Runs a property of bodies on every route, against one server.
-fn check_all<S: Strategy>(bodies: S, body: impl Fn(&super::Route, S::Value) -> Vec<u8>)
+fn check_all<S: Strategy>(bodies: S, body: impl Fn(&Route, S::Value) -> Vec<u8>)
 where
     S::Value: Clone,
 {
-    let toys = Toys::serve(Settings::default());
-    let client = RefCell::new(toys.client());
+    let server = start(settings());
+    let client = RefCell::new(Client::of(&server));
     let config =
         ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() };
     let done = TestRunner::new(config).run(&bodies, |value| {
