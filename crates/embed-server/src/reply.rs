@@ -59,7 +59,11 @@ pub(crate) fn rows(
     let mut body = RowsBody { rows, encoding, frame, next: 0, is_done: false, _share: share };
     let mut piece = Vec::new();
     body.fill(&mut piece);
-    let body = if body.is_done { Body::from(piece) } else { Body::new(Rest { piece, body }) };
+    let body = if body.is_done {
+        Body::from(piece)
+    } else {
+        Body::new(Rest { piece, body, has_yielded: false })
+    };
     let mut response = body.into_response();
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
@@ -163,9 +167,13 @@ fn push_with_comma(number: &[u8], out: &mut Vec<u8>) {
 }
 
 /// A body whose first piece is written and whose others follow when they are asked for.
+///
+/// Between two pieces it lets others go first: turning a thousand rows into text takes milliseconds, and
+/// somebody may be waiting for one row on the same thread.
 struct Rest {
     piece: Vec<u8>,
     body: RowsBody,
+    has_yielded: bool,
 }
 
 impl HttpBody for Rest {
@@ -174,12 +182,17 @@ impl HttpBody for Rest {
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
-        _: &mut Context<'_>,
+        cx: &mut Context<'_>,
     ) -> Poll<Option<Result<hyper::body::Frame<Bytes>, Infallible>>> {
         let this = &mut *self;
         if this.piece.is_empty() {
             if this.body.is_done {
                 return Poll::Ready(None);
+            }
+            this.has_yielded = !this.has_yielded;
+            if this.has_yielded {
+                cx.waker().wake_by_ref();
+                return Poll::Pending;
             }
             this.body.fill(&mut this.piece);
         }
