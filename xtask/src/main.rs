@@ -10,9 +10,11 @@ mod bench;
 mod bench_device;
 mod check_metal;
 mod ci;
+mod clients;
 mod parity;
 mod ptx;
 mod random;
+mod schema;
 mod soak;
 mod tidy;
 
@@ -39,6 +41,10 @@ enum Task {
     /// Compares a GPU with the definition, measures it beside PyTorch, and writes docs/bench-cuda.md
     #[cfg(feature = "cuda")]
     BenchDevice(bench_device::Args),
+    /// Drives a real server with real clients of OpenAI and Ollama, and writes docs/clients.md
+    Clients(clients::Args),
+    /// Puts the description of the server's routes to the test with schemathesis
+    Schema(schema::Args),
     /// Makes the PTX text of the CUDA kernels from their source, or checks that it was made
     Ptx(ptx::Args),
     /// Runs every check of the project: formatting, lints, docs, features, tests
@@ -56,6 +62,8 @@ fn main() -> ExitCode {
         Task::Bench(args) => bench::run(&args),
         #[cfg(feature = "cuda")]
         Task::BenchDevice(args) => bench_device::run(&args),
+        Task::Clients(args) => clients::run(&args),
+        Task::Schema(args) => schema::run(&args),
         Task::Ptx(args) => ptx::run(&args),
         Task::Ci(args) => ci::run(&args),
         Task::CheckMetal => check_metal::run(),
