@@ -16,7 +16,7 @@ use super::models::answer;
 use crate::app::{Answer, Ask, Urgency};
 use crate::error::ApiError;
 use crate::front::answered_by;
-use crate::json::{Fault, Flag, Input, InputLimits, InputSeed, Number, Object, Text, nested};
+use crate::json::{Fault, Flag, Input, InputLimits, InputSeed, Number, Object, nested};
 use crate::model::Running;
 use crate::reply::{self, Encoding, Frame, RowStart};
 
@@ -151,7 +151,7 @@ struct Comparison {
 #[derive(Default)]
 struct Sentences {
     limits: Option<InputLimits>,
-    source: Option<String>,
+    source: Option<Input>,
     others: Option<Input>,
 }
 
@@ -179,9 +179,9 @@ impl Object for Sentences {
         fault: &mut Fault,
     ) -> Result<bool, A::Error> {
         match (name, self.limits) {
-            ("source_sentence", _) => {
-                self.source =
-                    map.next_value_seed(Text { name: "inputs.source_sentence", fault })?;
+            ("source_sentence", Some(limits)) => {
+                let seed = InputSeed { name: "inputs.source_sentence", limits, fault };
+                self.source = map.next_value_seed(seed)?;
             }
             ("sentences", Some(limits)) => {
                 let seed = InputSeed { name: "inputs.sentences", limits, fault };
@@ -201,7 +201,13 @@ pub(super) async fn similarity(State(app): Shared, request: Request) -> Result<R
     let model = app.first_model();
     let answer = async {
         let inputs = required(body.inputs, "inputs")?;
-        let source = required(inputs.source, "inputs.source_sentence")?;
+        let source = match required(inputs.source, "inputs.source_sentence")? {
+            Input::Texts(mut source) if source.len() == 1 => source.remove(0),
+            _ => {
+                let message = "`inputs.source_sentence`: expected a string";
+                return Err(ApiError::invalid(Some("inputs.source_sentence"), message));
+            }
+        };
         let Input::Texts(mut texts) = required(inputs.others, "inputs.sentences")? else {
             let message = "`inputs.sentences`: expected an array of strings";
             return Err(ApiError::invalid(Some("inputs.sentences"), message));
