@@ -37,6 +37,9 @@ pub struct BatchConfig {
     /// Requests of at most so many bytes run on the caller's own thread when nothing waits; zero means
     /// never. Only for backends that take microseconds for so little: the caller may be driving futures.
     pub inline_bytes: usize,
+    /// Requests that would take longer than this, by what recent ones took, do not run on the caller's
+    /// thread, however small they are: a backend may be slower than it was thought to be.
+    pub inline_time: Duration,
     /// Who has waited so long goes before everybody younger, whatever the class.
     pub aging: Duration,
     /// Whether equal items under equal options compute once while one of them is in flight.
@@ -58,6 +61,7 @@ impl Default for BatchConfig {
             queue_tokens: 64 << 20,
             queue_bytes: 64 << 20,
             inline_bytes: 4096,
+            inline_time: Duration::from_micros(500),
             aging: Duration::from_secs(5),
             single_flight: true,
             cache_rows: 0,

@@ -309,6 +309,7 @@ impl<B: Backend> Batcher<B> {
         amount.bytes <= config.inline_bytes
             && config.inline_bytes > 0
             && config.linger.is_zero()
+            && self.shared.ledger.inline_time_for(amount.tokens) <= config.inline_time
             && amount.texts <= config.max_rows
             && (amount.tokens <= config.max_tokens || amount.texts == 1)
     }
@@ -324,7 +325,7 @@ impl<B: Backend> Batcher<B> {
         let shared = &*self.shared;
         let texts = items.len();
         let (class, route) = (request.class, Route::Inline);
-        let started = shared.observed_now();
+        let started = shared.inline_start();
         shared.observe(&Observation::Admitted { texts, class, route, queued: Amount::default() });
         let took;
         let results = {
@@ -333,7 +334,9 @@ impl<B: Backend> Batcher<B> {
             shared.observe_started(&distinct, texts, tokens, Duration::ZERO, route);
             let results = run(&*shared.backend, &distinct.items, options, shared.seeded);
             took = started.map_or(Duration::ZERO, |started| {
-                shared.clock.now().saturating_duration_since(started)
+                let took = shared.clock.now().saturating_duration_since(started);
+                shared.ledger.learn_inline_pace(tokens, took);
+                took
             });
             shared.observe_finished(&results, tokens, took);
             distinct.spread(results)

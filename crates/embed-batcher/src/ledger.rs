@@ -74,8 +74,11 @@ struct State {
 pub(crate) struct Ledger {
     state: Mutex<State>,
     limits: Amount,
-    /// Nanoseconds for a thousand tokens, as last seen; tells the refused when to come back.
+    /// Nanoseconds for a thousand tokens, as last seen in batches; tells the refused when to come back.
     pace: AtomicU64,
+    /// The same of small requests too, which cost more for each token; tells which of them may run on the
+    /// caller's thread.
+    inline_pace: AtomicU64,
     seeded: Seeded,
 }
 
@@ -96,6 +99,7 @@ impl Ledger {
                 bytes: config.queue_bytes,
             },
             pace: AtomicU64::new(FIRST_GUESS),
+            inline_pace: AtomicU64::new(0),
             seeded,
         }
     }
@@ -203,10 +207,20 @@ impl Ledger {
 
     /// Learns from a batch; the newest counts for a quarter.
     pub(crate) fn learn_pace(&self, tokens: usize, ran: Duration) {
-        let nanos = u64::try_from(ran.as_nanos()).unwrap_or(u64::MAX);
-        let sample = nanos.saturating_mul(1000) / (tokens.max(1) as u64);
-        let old = self.pace.load(Ordering::Relaxed);
-        self.pace.store((old / 4 * 3).saturating_add(sample / 4), Ordering::Relaxed);
+        let sample = pace_of(tokens, ran);
+        learn(&self.pace, sample);
+        learn(&self.inline_pace, sample);
+    }
+
+    /// Learns from a call on a caller's thread.
+    pub(crate) fn learn_inline_pace(&self, tokens: usize, ran: Duration) {
+        learn(&self.inline_pace, pace_of(tokens, ran));
+    }
+
+    /// How long a small request of so many tokens would take; nothing before any has run.
+    pub(crate) fn inline_time_for(&self, tokens: usize) -> Duration {
+        let pace = self.inline_pace.load(Ordering::Relaxed);
+        Duration::from_nanos(pace.saturating_mul(tokens as u64) / 1000)
     }
 
     /// How long what waits takes if `slots` calls work on it at once.
@@ -221,6 +235,17 @@ impl Ledger {
         let nanos = self.pace.load(Ordering::Relaxed).saturating_mul(tokens as u64) / 1000;
         Duration::from_nanos(nanos).clamp(Duration::from_millis(1), Duration::from_mins(1))
     }
+}
+
+fn pace_of(tokens: usize, ran: Duration) -> u64 {
+    let nanos = u64::try_from(ran.as_nanos()).unwrap_or(u64::MAX);
+    nanos.saturating_mul(1000) / (tokens.max(1) as u64)
+}
+
+fn learn(pace: &AtomicU64, sample: u64) {
+    // Of two samples at once one may be lost: it is a guess.
+    let old = pace.load(Ordering::Relaxed);
+    pace.store((old / 4 * 3).saturating_add(sample / 4), Ordering::Relaxed);
 }
 
 impl Resource {
@@ -251,6 +276,19 @@ mod tests {
 
     fn amount(texts: usize, tokens: usize, bytes: usize) -> Amount {
         Amount { texts, tokens, bytes }
+    }
+
+    #[test]
+    fn a_slow_backend_is_found_out_and_forgiven() {
+        let ledger = ledger();
+        assert_eq!(ledger.inline_time_for(1000), Duration::ZERO);
+        ledger.learn_inline_pace(10, Duration::from_millis(10));
+        assert_eq!(ledger.inline_time_for(4), Duration::from_millis(1));
+        // Batches tell when it has become fast again.
+        for _ in 0..40 {
+            ledger.learn_pace(1000, Duration::from_micros(10));
+        }
+        assert!(ledger.inline_time_for(1000) < Duration::from_micros(30));
     }
 
     #[track_caller]

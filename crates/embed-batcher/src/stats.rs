@@ -93,6 +93,11 @@ impl Counters {
         }
     }
 
+    /// Items that ran on the caller's thread.
+    pub(crate) fn inline(&self) -> u64 {
+        self.inline.load(Ordering::Relaxed)
+    }
+
     pub(crate) fn snapshot(&self, queued: Amount) -> Stats {
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let finished = read(&self.finished);

@@ -1,5 +1,7 @@
 //! Many callers, few calls.
 
+use std::time::Duration;
+
 use embed_batcher::{Amount, BatchConfig, RequestOptions};
 
 use crate::held::{held, until_queued};
@@ -89,6 +91,20 @@ async fn a_lone_small_request_runs_on_its_own_thread() {
     assert_eq!(batcher.stats().inline, 5);
     // Equal items of one call compute once.
     assert_eq!(hand.calls().last(), Some(&vec!["a".to_owned(), "bc".to_owned()]));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_backend_that_turns_out_to_be_slow_leaves_the_callers_thread() {
+    let (batcher, hand) = held(|config| {
+        config.inline_bytes = 16;
+        // Anything is slower than this.
+        config.inline_time = Duration::ZERO;
+    });
+    hand.release_all();
+    for text in ["one", "two", "three"] {
+        assert_eq!(batcher.embed(text).await, Ok(text.len()));
+    }
+    assert_eq!((batcher.stats().inline, batcher.stats().completed), (1, 3));
 }
 
 #[tokio::test(flavor = "multi_thread")]
