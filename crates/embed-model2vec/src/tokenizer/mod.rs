@@ -198,6 +198,17 @@ impl Tokenizer {
         }
     }
 
+    /// Whether it is a family of this crate.
+    pub(crate) fn is_own(&self) -> bool {
+        match &self.family {
+            Family::WordPiece(_) | Family::Unigram(_) | Family::Bpe(_) | Family::WordLevel(_) => {
+                true
+            }
+            #[cfg(feature = "tokenizers")]
+            Family::HuggingFace(_) => false,
+        }
+    }
+
     /// Begins to tokenize: a session holds the working memory for one text after the other.
     pub(crate) fn session(&self) -> Session<'_> {
         Session(match &self.family {
