@@ -187,14 +187,11 @@ impl Element {
     }
 
     fn check_length(self, text: &str) -> Result<(), ApiError> {
-        let limit = self.limits.text_chars;
-        // No code point takes less than a byte.
-        if text.len() <= limit || text.chars().count() <= limit {
+        // The place is put into words only where it is needed.
+        if text.len() <= self.limits.text_chars {
             return Ok(());
         }
-        let message =
-            format!("{}: more than {limit} characters (setting `max_text_chars`)", self.place());
-        Err(ApiError::over_limit(self.name, message))
+        check_chars(text, self.limits.text_chars, self.name, &self.place())
     }
 
     /// An id, after which there are fewer to come.
@@ -208,6 +205,21 @@ impl Element {
         let too_large = |_| self.invalid("a token id is at most 4294967295");
         u32::try_from(number).map_err(too_large)
     }
+}
+
+/// Whether a text, which stands at `place` of the field `name`, has at most so many code points.
+pub(crate) fn check_chars(
+    text: &str,
+    limit: usize,
+    name: &'static str,
+    place: &str,
+) -> Result<(), ApiError> {
+    // No code point takes less than a byte.
+    if text.len() <= limit || text.chars().count() <= limit {
+        return Ok(());
+    }
+    let message = format!("{place}: more than {limit} characters (setting `max_text_chars`)");
+    Err(ApiError::over_limit(name, message))
 }
 
 struct ElementSeed<'a> {
