@@ -28,17 +28,9 @@ MODEL, NAME = CONFIG["alias"], CONFIG["name"]
 DIM = CONFIG["dim"]
 HALF = DIM // 2
 
-ONE = "a cat sat on the mat"
-# No line ends: llama-index turns them into blanks. Two texts are equal.
-TEXTS = [
-    ONE,
-    "the weather is nice",
-    "Übergröße, naïve café – “quoted”",
-    "日本語のテキスト and العربية and 한국어 🦀👩‍👩‍👧",
-    " leading and trailing blanks ",
-    "the weather is nice",
-    "one two three four five six seven eight nine ten " * 300,
-]
+# What is embedded; the first one is the text of requests of one.
+TEXTS = CONFIG["texts"]
+ONE = TEXTS[0]
 
 
 def bits(row):

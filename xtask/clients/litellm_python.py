@@ -1,4 +1,4 @@
-"""litellm, which sends `null` for what it does not say."""
+"""litellm, plain and asynchronous."""
 
 import asyncio
 import os

@@ -14,6 +14,12 @@ def connected(url, key="unused", **options):
     return OpenAIEmbedding(model=MODEL, api_base=url + "/v1", api_key=key, max_retries=0, **options)
 
 
+async def at_once():
+    """Each text a request of its own."""
+    other = connected(OPEN)
+    return await asyncio.gather(*[other.aget_text_embedding(text) for text in TEXTS])
+
+
 client = Client(
     "llama-index", **{name: version(name) for name in ("llama-index-embeddings-openai", "llama-index-core", "openai")}
 )
@@ -22,7 +28,7 @@ client.cell("one", lambda: exactly([plain.get_text_embedding(ONE)], [ONE]))
 client.cell("list", lambda: exactly(plain.get_text_embedding_batch(TEXTS), TEXTS))
 client.cell("dimensions", lambda: exactly(connected(OPEN, dimensions=HALF).get_text_embedding_batch(TEXTS), TEXTS, HALF))
 client.sends(lambda url: connected(url).get_text_embedding_batch(TEXTS), "text, base64")
-client.cell("at once", lambda: exactly(asyncio.run(connected(OPEN).aget_text_embedding_batch(TEXTS)), TEXTS))
+client.cell("at once", lambda: exactly(asyncio.run(at_once()), TEXTS))
 client.cell("key", lambda: exactly([connected(KEYED, KEY).get_text_embedding(ONE)], [ONE]))
 client.cell(
     "wrong model",

@@ -9,8 +9,8 @@ import OpenAI from "openai";
 const config = JSON.parse(process.env.EMBED_CLIENTS);
 const { open, keyed, rejecting, small, key, alias, name, dim } = config;
 const half = dim / 2;
-const one = "a cat sat on the mat";
-const texts = [one, "the weather is nice", "Übergröße, naïve café", "日本語のテキスト 🦀", "the weather is nice", "one two ".repeat(300)];
+const { texts } = config;
+const [one] = texts;
 const { version } = JSON.parse(readFileSync(new URL("node_modules/openai/package.json", import.meta.url)));
 const column = "openai (Node)";
 

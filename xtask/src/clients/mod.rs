@@ -49,6 +49,16 @@ pub(crate) const ALIAS: &str = "text-embedding-3-small";
 /// The key of the server that asks for one: a key of nothing else.
 pub(crate) const KEY: &str = "sk-of-the-test-alone";
 
+/// What is embedded. Two texts are equal; none has a line end, which llama-index would turn into a blank.
+const TEXTS: [&str; 6] = [
+    "a cat sat on the mat",
+    "the weather is nice",
+    "Übergröße, naïve café – “quoted”",
+    "日本語のテキスト and العربية and 한국어 🦀👩‍👩‍👧",
+    " leading and trailing blanks ",
+    "the weather is nice",
+];
+
 /// Bytes of bodies that the small server has room for.
 const SMALL_BYTES: usize = 1 << 16;
 
@@ -80,6 +90,9 @@ pub(crate) fn run(args: &Args) -> Result<bool> {
         ],
         &[],
     )?;
+    // Longer than the model's limit of tokens.
+    let long = "one two three four five six seven eight nine ten ".repeat(300);
+    let texts = [&TEXTS[..], &[&long]].concat();
     let config = json!({
         "open": open.url,
         "keyed": keyed.url,
@@ -91,23 +104,25 @@ pub(crate) fn run(args: &Args) -> Result<bool> {
         "name": name,
         "dim": dim()?,
         "bin": bin,
+        "texts": texts,
     });
 
     let mut columns = Vec::new();
     for script in scripts {
         println!("== {script}");
-        let mut command = if script.ends_with(".mjs") {
-            let mut command = Command::new("node");
-            // Modules are looked for from where a script lies.
-            let copy = node.join(script);
-            std::fs::copy(scripts_folder().join(script), &copy)?;
-            command.arg(copy);
-            command
-        } else {
-            let mut command = Command::new(&python);
-            command.arg(scripts_folder().join(script));
-            command
-        };
+        let mut command =
+            if Path::new(script).extension().is_some_and(|extension| extension == "mjs") {
+                let mut command = Command::new("node");
+                // Modules are looked for from where a script lies.
+                let copy = node.join(script);
+                std::fs::copy(scripts_folder().join(script), &copy)?;
+                command.arg(copy);
+                command
+            } else {
+                let mut command = Command::new(&python);
+                command.arg(scripts_folder().join(script));
+                command
+            };
         command
             .env("EMBED_CLIENTS", config.to_string())
             .env("TIKTOKEN_CACHE_DIR", &vocabulary)
