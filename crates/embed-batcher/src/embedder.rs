@@ -1,6 +1,8 @@
-//! Any [`Embedder`] as a backend of texts.
+//! Any [`Embedder`] as a backend of texts, or of texts and token ids.
 
 use std::fmt;
+use std::hash::Hash;
+use std::marker::PhantomData;
 use std::sync::Arc;
 
 use embed_core::{Embedder, EncodeOptions, Input, MaxLength, RowInfo};
@@ -8,16 +10,53 @@ use embed_core::{Embedder, EncodeOptions, Input, MaxLength, RowInfo};
 use crate::backend::{Backend, Cost, RowFault};
 use crate::error::Error;
 
-/// What a text costs at most, in tokens.
-type TokenBound = Box<dyn Fn(&str, &EncodeOptions) -> usize + Send + Sync>;
+/// What an input costs at most, in tokens.
+type TokenBound = Box<dyn Fn(Input<'_>, &EncodeOptions) -> usize + Send + Sync>;
+
+/// What an [`EmbedderBackend`] can take as an item: `str`, or an [`OwnedInput`].
+pub trait AsInput: Eq + Hash + Send + Sync + 'static {
+    /// The item as an embedder sees it.
+    fn as_input(&self) -> Input<'_>;
+}
+
+impl AsInput for str {
+    fn as_input(&self) -> Input<'_> {
+        Input::Text(self)
+    }
+}
+
+/// An [`Input`] that owns what it is made of.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum OwnedInput {
+    /// A text, tokenized by the embedder.
+    Text(Box<str>),
+    /// Token ids of the embedder's own vocabulary.
+    Ids(Box<[u32]>),
+}
+
+impl AsInput for OwnedInput {
+    fn as_input(&self) -> Input<'_> {
+        match self {
+            Self::Text(text) => Input::Text(text),
+            Self::Ids(ids) => Input::Ids(ids),
+        }
+    }
+}
+
+impl AsRef<Self> for OwnedInput {
+    fn as_ref(&self) -> &Self {
+        self
+    }
+}
 
 /// An [`Embedder`] behind a batcher.
 ///
 /// Rows must have the width of the options and finite values. A failure that names an input, and a row
 /// that is not finite, is isolated: it reaches only the caller of that text.
-pub struct EmbedderBackend {
+pub struct EmbedderBackend<I: ?Sized = str> {
     embedder: Arc<dyn Embedder>,
     bound: TokenBound,
+    item: PhantomData<fn(&I)>,
 }
 
 /// The row of one text.
@@ -30,21 +69,40 @@ pub struct EmbeddedRow {
 }
 
 impl EmbedderBackend {
-    /// Counts a byte of text as a token, up to the token limit where the options state one.
+    /// A backend of texts. Counts a byte as a token, up to the token limit where the options state one.
     pub fn new(embedder: Arc<dyn Embedder>) -> Self {
-        let bound = |text: &str, options: &EncodeOptions| match options.max_length {
-            MaxLength::Tokens(limit) => text.len().min(limit.get()),
-            _ => text.len(),
+        Self::of(embedder)
+    }
+}
+
+impl EmbedderBackend<OwnedInput> {
+    /// A backend of texts and of token ids, for callers who have both.
+    pub fn of_inputs(embedder: Arc<dyn Embedder>) -> Self {
+        Self::of(embedder)
+    }
+}
+
+impl<I: ?Sized> EmbedderBackend<I> {
+    fn of(embedder: Arc<dyn Embedder>) -> Self {
+        let bound = |input: Input<'_>, options: &EncodeOptions| {
+            let tokens = match input {
+                Input::Text(text) => text.len(),
+                Input::Ids(ids) => ids.len(),
+            };
+            match options.max_length {
+                MaxLength::Tokens(limit) => tokens.min(limit.get()),
+                _ => tokens,
+            }
         };
-        Self { embedder, bound: Box::new(bound) }
+        Self { embedder, bound: Box::new(bound), item: PhantomData }
     }
 
-    /// The same with another bound on the tokens of a text. It is called for every text, so it must be
+    /// The same with another bound on the tokens of an input. It is called for every input, so it must be
     /// cheap; the closer it is, the better batches use their budget.
     #[must_use]
     pub fn with_token_bound(
         self,
-        bound: impl Fn(&str, &EncodeOptions) -> usize + Send + Sync + 'static,
+        bound: impl Fn(Input<'_>, &EncodeOptions) -> usize + Send + Sync + 'static,
     ) -> Self {
         Self { bound: Box::new(bound), ..self }
     }
@@ -55,7 +113,7 @@ impl EmbedderBackend {
     }
 }
 
-impl fmt::Debug for EmbedderBackend {
+impl<I: ?Sized> fmt::Debug for EmbedderBackend<I> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("EmbedderBackend")
             .field("model_id", &self.embedder.model_id())
@@ -63,25 +121,26 @@ impl fmt::Debug for EmbedderBackend {
     }
 }
 
-impl Backend for EmbedderBackend {
-    type Item = str;
+impl<I: AsInput + ?Sized> Backend for EmbedderBackend<I> {
+    type Item = I;
     type Options = EncodeOptions;
     type Row = EmbeddedRow;
     type Error = embed_core::Error;
 
-    fn cost(&self, text: &str, options: &EncodeOptions) -> Cost {
-        Cost { tokens: (self.bound)(text, options), bytes: text.len() }
+    fn cost(&self, item: &I, options: &EncodeOptions) -> Cost {
+        let input = item.as_input();
+        let bytes = match input {
+            Input::Text(text) => text.len(),
+            Input::Ids(ids) => size_of_val(ids),
+        };
+        Cost { tokens: (self.bound)(input, options), bytes }
     }
 
-    fn run(
-        &self,
-        texts: &[&str],
-        options: &EncodeOptions,
-    ) -> Result<Vec<EmbeddedRow>, Self::Error> {
+    fn run(&self, items: &[&I], options: &EncodeOptions) -> Result<Vec<EmbeddedRow>, Self::Error> {
         let dim = self.embedder.output_dim(options)?;
-        let inputs: Vec<Input<'_>> = texts.iter().map(|text| Input::Text(text)).collect();
-        let mut values = vec![0.0; texts.len() * dim];
-        let mut info = vec![RowInfo::default(); texts.len()];
+        let inputs: Vec<Input<'_>> = items.iter().map(|item| item.as_input()).collect();
+        let mut values = vec![0.0; items.len() * dim];
+        let mut info = vec![RowInfo::default(); items.len()];
         self.embedder.embed_into(&inputs, options, &mut values, &mut info)?;
         let rows = values.chunks_exact(dim).zip(info);
         Ok(rows.map(|(values, info)| EmbeddedRow { values: values.into(), info }).collect())

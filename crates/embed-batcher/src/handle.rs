@@ -177,6 +177,17 @@ impl<B: Backend> Batcher<B> {
         self.shared.counters.snapshot(self.shared.ledger.queued())
     }
 
+    /// Whether requests are taken: it neither drains nor has ended.
+    pub fn is_open(&self) -> bool {
+        self.shared.ledger.idle::<B::Error>().is_ok()
+    }
+
+    /// How long what waits now will take at the present pace, if all slots work on it; zero if nothing
+    /// waits. A guess: what comes in another class may go first.
+    pub fn expected_wait(&self) -> Duration {
+        self.shared.ledger.expected_wait(self.shared.config.slots)
+    }
+
     /// The instant `after` from now on the batcher's clock, for a deadline.
     pub fn deadline_in(&self, after: Duration) -> Instant {
         let now = self.shared.clock.now();

@@ -209,6 +209,13 @@ impl Ledger {
         self.pace.store((old / 4 * 3).saturating_add(sample / 4), Ordering::Relaxed);
     }
 
+    /// How long what waits takes if `slots` calls work on it at once.
+    pub(crate) fn expected_wait(&self, slots: usize) -> Duration {
+        let tokens = self.queued().tokens;
+        let nanos = self.pace.load(Ordering::Relaxed).saturating_mul(tokens as u64) / 1000;
+        Duration::from_nanos(nanos / slots.max(1) as u64)
+    }
+
     /// How long `tokens` take at the present pace, between a millisecond and a minute.
     fn time_for(&self, tokens: usize) -> Duration {
         let nanos = self.pace.load(Ordering::Relaxed).saturating_mul(tokens as u64) / 1000;

@@ -137,7 +137,7 @@ pub use builder::Builder;
 pub use clock::{Clock, ManualClock, TimerCounts, TokioClock};
 pub use coalescing::{Arrays, CoalescingEmbedder, GatedEmbedder};
 pub use config::{BatchConfig, Class, ConfigError, RequestOptions};
-pub use embedder::{EmbeddedRow, EmbedderBackend};
+pub use embedder::{AsInput, EmbeddedRow, EmbedderBackend, OwnedInput};
 pub use error::{Error, Resource};
 pub use executor::{BlockingPool, Executor, Job, ManualExecutor};
 #[cfg(feature = "faults")]

@@ -1,12 +1,17 @@
 //! What can be asked for on the command line.
 
+mod serve;
+
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
+use anyhow::{Result, bail};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use embed_core::{EncodeOptions, MaxLength, Normalize};
 use embed_files::Chunking;
 use embed_model2vec::device::Device;
+
+pub(crate) use serve::ServeArgs;
 
 /// Turns texts and files into embedding vectors, on this machine.
 ///
@@ -28,9 +33,10 @@ pub(crate) struct Cli {
 #[expect(clippy::struct_excessive_bools, reason = "each is a switch of the command line")]
 #[derive(Args, Debug)]
 pub(crate) struct GlobalArgs {
-    /// Model: a folder, or `ORG/NAME` or `ORG/NAME@REVISION` on the Hugging Face hub [default: built in]
+    /// Model: a folder, or `ORG/NAME` or `ORG/NAME@REVISION` on the Hugging Face hub [default: built in].
+    /// `embed serve` takes several, each also as `NAME=MODEL`
     #[arg(long, global = true, value_name = "MODEL", help_heading = "Model")]
-    pub(crate) model: Option<String>,
+    pub(crate) model: Vec<String>,
     /// Folder of the model within the model folder or repository
     #[arg(long, global = true, value_name = "PATH", help_heading = "Model")]
     pub(crate) subfolder: Option<String>,
@@ -62,6 +68,15 @@ pub(crate) struct GlobalArgs {
 }
 
 impl GlobalArgs {
+    /// The model of a command that takes one; `None` is the built-in one.
+    pub(crate) fn one_model(&self) -> Result<Option<&str>> {
+        match &self.model[..] {
+            [] => Ok(None),
+            [model] => Ok(Some(model)),
+            several => bail!("this command takes one --model, not {}", several.len()),
+        }
+    }
+
     /// The options of encoding that the arguments ask for.
     pub(crate) fn encode_options(&self) -> EncodeOptions {
         let profile = match self.profile {
@@ -128,6 +143,8 @@ pub(crate) enum Command {
     Model(ModelCommand),
     /// Measure speed, latency, load time and memory on this machine, with a file of yours
     Bench(BenchArgs),
+    /// Answer requests over HTTP, as clients of OpenAI, Ollama and TEI send them
+    Serve(ServeArgs),
     /// Print what this program can do on this machine: instructions, devices, where models are kept
     Doctor,
 }

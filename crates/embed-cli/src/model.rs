@@ -21,15 +21,26 @@ pub(crate) fn open(
 }
 
 /// [`open`] with limits.
-#[expect(clippy::disallowed_methods, reason = "the time is told to the user and decides nothing")]
 pub(crate) fn open_with(
     model: Option<&str>,
     options: ModelOptions,
     args: &GlobalArgs,
     console: Console,
 ) -> Result<StaticModel> {
+    let place = model.map_or_else(|| args.one_model(), |model| Ok(Some(model)))?;
+    open_at(place, options, args, console)
+}
+
+/// Opens the model at `place`, or the built-in one, whatever the arguments say of models.
+#[expect(clippy::disallowed_methods, reason = "the time is told to the user and decides nothing")]
+pub(crate) fn open_at(
+    place: Option<&str>,
+    options: ModelOptions,
+    args: &GlobalArgs,
+    console: Console,
+) -> Result<StaticModel> {
     let started = Instant::now();
-    let bundle = match model.or(args.model.as_deref()) {
+    let bundle = match place {
         None if args.subfolder.is_some() => {
             bail!("--subfolder is a folder within a model: say which with --model")
         }

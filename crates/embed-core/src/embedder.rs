@@ -127,6 +127,13 @@ pub trait Tokens: Send + Sync {
 
     /// Ids from 0 up to but not including this one exist.
     fn vocabulary_size(&self) -> usize;
+
+    /// The token of an id, as it stands in the vocabulary; `None` if there is no such id, or if the
+    /// vocabulary is not at hand.
+    fn token(&self, id: u32) -> Option<&str> {
+        let _ = id;
+        None
+    }
 }
 
 #[cfg(test)]

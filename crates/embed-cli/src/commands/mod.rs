@@ -4,6 +4,7 @@ mod bench;
 mod doctor;
 mod files;
 mod model;
+mod serve;
 mod similarity;
 mod text;
 
@@ -21,6 +22,7 @@ pub(crate) fn run(cli: &Cli, console: Console) -> Result<Outcome> {
         Command::Similarity(args) => similarity::run(args, &cli.global, console),
         Command::Model(command) => model::run(command, &cli.global, console),
         Command::Bench(args) => bench::run(args, &cli.global, console),
+        Command::Serve(args) => serve::run(args, &cli.global, console),
         Command::Doctor => doctor::run(),
     }
 }

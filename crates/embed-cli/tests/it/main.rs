@@ -4,4 +4,5 @@ mod bench;
 mod command;
 mod files;
 mod model;
+mod serve;
 mod text;

@@ -1,9 +1,37 @@
-//! The settings of a server, as plain values.
+//! The settings of a server, as plain values, and how they are found.
+//!
+//! | module | does |
+//! | --- | --- |
+//! | `table` | every setting once: its key, what it may be, what it is for, its field |
+//! | `kind` | what values may be, and their way to the field and back |
+//! | `value` | sizes, durations, addresses: from text and to text |
+//! | `resolve` | flag over environment over file over default; where each value came from |
+//! | `models` | which models are served, under which names |
+//! | `check` | settings that contradict each other |
+//! | `error` | everything that can be wrong, told at once |
+//! | `show` | the settings as a TOML file |
+//! | `keys` | the keys of callers, which are no setting: never shown |
+
+mod check;
+mod error;
+mod keys;
+mod kind;
+mod models;
+mod resolve;
+mod show;
+mod table;
+mod value;
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::time::Duration;
+
+pub use error::{Problem, SettingsError};
+pub use keys::{KeyOrigin, Keys, KeysError, KeysWarning, LoadedKeys};
+pub use models::{ModelEntry, ModelPlace};
+pub use resolve::{CONFIG_VARIABLE, Flags, KEYS_VARIABLE, Origin, Resolved, Sources, resolve};
+pub use table::{Group, Setting, TABLE};
 
 /// The settings of a server.
 ///
@@ -55,6 +83,9 @@ pub struct Settings {
     pub batch_texts: usize,
     /// Tokens of one batch.
     pub batch_tokens: usize,
+    /// Requests of at most so many bytes of text are computed where they were read, if nothing waits: a change
+    /// of threads would take longer. Zero never does that, and a model on a device never does.
+    pub inline_bytes: usize,
     /// Rows of recent texts that are kept, for each model.
     pub cache_rows: usize,
     /// How long a client may take to send the head of a request.
@@ -100,6 +131,14 @@ pub enum EmptyInput {
     Zero,
 }
 
+impl Settings {
+    /// Calls of a model that may run at once, and threads of the runtime.
+    pub fn threads(&self) -> NonZeroUsize {
+        let processors = || std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
+        self.threads.unwrap_or_else(processors)
+    }
+}
+
 impl Default for Settings {
     fn default() -> Self {
         Self {
@@ -125,6 +164,7 @@ impl Default for Settings {
             bulk_texts: 64,
             batch_texts: 1024,
             batch_tokens: 65_536,
+            inline_bytes: 4096,
             cache_rows: 0,
             header_timeout: Duration::from_secs(10),
             body_timeout: Duration::from_secs(30),

@@ -1,0 +1,231 @@
+//! Bodies of answers, written without a tree of values and only as fast as they are read.
+//!
+//! A large answer is kept as rows of numbers and turned into text a piece at a time, when the connection
+//! has room for the next piece: its text is three to ten times as large.
+
+use std::convert::Infallible;
+use std::fmt::Write as _;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use axum::body::{Body, Bytes, HttpBody};
+use axum::http::{HeaderValue, header};
+use axum::response::{IntoResponse as _, Response};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use embed_batcher::EmbeddedRow;
+
+use crate::budget::Share;
+
+/// How a row is written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Encoding {
+    /// An array of numbers, each in the shortest form that reads back as the same `f32`.
+    #[default]
+    Float,
+    /// A string: base64 of the numbers as little-endian `f32`.
+    Base64,
+}
+
+/// What stands around the rows.
+#[derive(Clone, Debug)]
+pub(crate) struct Frame {
+    /// In front of the first row.
+    pub(crate) start: String,
+    /// In front of each row, with its position if there is a field for it.
+    pub(crate) before_row: RowStart,
+    /// Behind each row.
+    pub(crate) after_row: &'static str,
+    /// Behind the last row.
+    pub(crate) end: String,
+}
+
+/// What stands in front of a row.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum RowStart {
+    Plain,
+    /// OpenAI's object, with the position of the row in it.
+    Indexed,
+}
+
+/// An answer of rows. Whatever is written before `share` is dropped counts as memory in use.
+pub(crate) fn rows(
+    rows: Vec<EmbeddedRow>,
+    encoding: Encoding,
+    frame: Frame,
+    share: Share,
+) -> Response {
+    let zero_rows = rows.iter().filter(|row| row.info.kept == 0).count();
+    let mut body = RowsBody { rows, encoding, frame, next: 0, is_done: false, _share: share };
+    let mut piece = String::new();
+    body.fill(&mut piece);
+    let body = if body.is_done { Body::from(piece) } else { Body::new(Rest { piece, body }) };
+    let mut response = body.into_response();
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    if zero_rows > 0 {
+        headers.insert("x-embed-zero-rows", zero_rows.into());
+    }
+    response
+}
+
+/// A piece is handed over once it has so many bytes.
+pub(crate) const PIECE: usize = 1 << 15;
+
+struct RowsBody {
+    rows: Vec<EmbeddedRow>,
+    encoding: Encoding,
+    frame: Frame,
+    next: usize,
+    is_done: bool,
+    _share: Share,
+}
+
+impl RowsBody {
+    /// Appends rows until there is enough for a piece, or nothing left.
+    fn fill(&mut self, out: &mut String) {
+        let width = self.rows.first().map_or(0, |row| row.values.len());
+        let bytes_of_row = match self.encoding {
+            Encoding::Float => 13 * width + 64,
+            Encoding::Base64 => width.div_ceil(3) * 16 + 64,
+        };
+        let rows_left = self.rows.len() - self.next;
+        out.reserve(
+            self.frame.start.len() + (bytes_of_row * rows_left).min(PIECE + bytes_of_row) + 128,
+        );
+        if self.next == 0 {
+            out.push_str(&self.frame.start);
+        }
+        while self.next < self.rows.len() && out.len() < PIECE {
+            if self.next > 0 {
+                out.push(',');
+            }
+            if let RowStart::Indexed = self.frame.before_row {
+                // Writing to a string does not fail.
+                let _ = write!(out, r#"{{"object":"embedding","index":{},"embedding":"#, self.next);
+            }
+            write_row(&self.rows[self.next].values, self.encoding, out);
+            out.push_str(self.frame.after_row);
+            self.next += 1;
+        }
+        if self.next == self.rows.len() {
+            out.push_str(&self.frame.end);
+            self.is_done = true;
+        }
+    }
+}
+
+/// Appends one row.
+fn write_row(values: &[f32], encoding: Encoding, out: &mut String) {
+    match encoding {
+        Encoding::Float => {
+            let mut buffer = zmij::Buffer::new();
+            out.push('[');
+            for (column, &value) in values.iter().enumerate() {
+                if column > 0 {
+                    out.push(',');
+                }
+                out.push_str(buffer.format_finite(value));
+            }
+            out.push(']');
+        }
+        Encoding::Base64 => {
+            out.push('"');
+            let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
+            STANDARD.encode_string(bytes, out);
+            out.push('"');
+        }
+    }
+}
+
+/// A body whose first piece is written and whose others follow when they are asked for.
+struct Rest {
+    piece: String,
+    body: RowsBody,
+}
+
+impl HttpBody for Rest {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+    ) -> Poll<Option<Result<hyper::body::Frame<Bytes>, Infallible>>> {
+        let this = &mut *self;
+        if this.piece.is_empty() {
+            if this.body.is_done {
+                return Poll::Ready(None);
+            }
+            this.body.fill(&mut this.piece);
+        }
+        let piece = std::mem::take(&mut this.piece);
+        Poll::Ready(Some(Ok(hyper::body::Frame::data(piece.into()))))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::budget::Budget;
+    use embed_core::RowInfo;
+    use http_body_util::BodyExt as _;
+
+    fn row(values: &[f32]) -> EmbeddedRow {
+        EmbeddedRow { values: values.into(), info: RowInfo { kept: 1, ..RowInfo::default() } }
+    }
+
+    async fn written(input: Vec<EmbeddedRow>, encoding: Encoding) -> serde_json::Value {
+        let frame = Frame {
+            start: "[".into(),
+            before_row: RowStart::Indexed,
+            after_row: "}",
+            end: "]".into(),
+        };
+        let share = Budget::new(1).take(1).expect("enough");
+        let response = rows(input, encoding, frame, share);
+        let body = response.into_body().collect().await.expect("no error").to_bytes();
+        serde_json::from_slice(&body).expect("JSON")
+    }
+
+    #[tokio::test]
+    async fn numbers_read_back_in_every_bit() {
+        let values = [
+            0.0,
+            -0.0,
+            1.0,
+            -1.5e-39,
+            f32::MIN_POSITIVE,
+            f32::MAX,
+            0.1,
+            1e7,
+            -123_456.79,
+            f32::from_bits(1),
+        ];
+        let written = written(vec![row(&values)], Encoding::Float).await;
+        let read: Vec<u32> = written[0]["embedding"]
+            .as_array()
+            .expect("an array")
+            .iter()
+            .map(|number| number.to_string().parse::<f32>().expect("a number").to_bits())
+            .collect();
+        assert_eq!(read, values.map(f32::to_bits));
+    }
+
+    #[tokio::test]
+    async fn base64_is_of_little_endian_floats() {
+        let written = written(vec![row(&[1.0, -2.0])], Encoding::Base64).await;
+        assert_eq!(written[0]["embedding"], "AACAPwAAAMA=");
+    }
+
+    #[tokio::test]
+    async fn large_answers_come_in_pieces_and_whole() {
+        for encoding in [Encoding::Float, Encoding::Base64] {
+            let many: Vec<_> = (0..3000_u16).map(|n| row(&[f32::from(n); 20])).collect();
+            let written = written(many, encoding).await;
+            let rows = written.as_array().expect("an array");
+            assert_eq!(rows.len(), 3000);
+            assert!(rows.iter().enumerate().all(|(index, row)| row["index"] == index));
+        }
+    }
+}

@@ -1,0 +1,130 @@
+//! The routes of Ollama that embed, for clients that speak nothing else.
+
+use axum::extract::{Request, State};
+use axum::response::Response;
+use serde::de::MapAccess;
+use serde_json::{Value, json};
+use tokio::time::Instant;
+
+use super::Shared;
+use super::embeddings::required;
+use super::models::{answer, names};
+use crate::app::{Answer, Ask, Urgency};
+use crate::error::ApiError;
+use crate::front::answered_by;
+use crate::json::{Fault, Flag, Input, InputLimits, InputSeed, Number, Object, Text};
+use crate::reply::{self, Encoding, Frame, RowStart};
+
+/// The body of both routes; they call the text by different names.
+struct Body {
+    limits: InputLimits,
+    field: &'static str,
+    model: Option<String>,
+    input: Option<Input>,
+    truncate: Option<bool>,
+    dimensions: Option<u64>,
+}
+
+impl Object for Body {
+    fn take<'de, A: MapAccess<'de>>(
+        &mut self,
+        name: &str,
+        map: &mut A,
+        fault: &mut Fault,
+    ) -> Result<bool, A::Error> {
+        match name {
+            _ if name == self.field => {
+                let seed = InputSeed { name: self.field, limits: self.limits, fault };
+                self.input = map.next_value_seed(seed)?;
+            }
+            "model" => self.model = map.next_value_seed(Text { name: "model", fault })?,
+            "truncate" => self.truncate = map.next_value_seed(Flag { name: "truncate", fault })?,
+            "dimensions" => {
+                self.dimensions = map.next_value_seed(Number { name: "dimensions", fault })?;
+            }
+            // `options` and `keep_alive` are about running other kinds of models.
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+}
+
+/// `POST /api/embed`: texts, a row for each.
+pub(super) async fn embed(state: Shared, request: Request) -> Result<Response, ApiError> {
+    run(state, request, "input").await
+}
+
+/// `POST /api/embeddings`: the older route, one text and its row.
+pub(super) async fn embeddings(state: Shared, request: Request) -> Result<Response, ApiError> {
+    run(state, request, "prompt").await
+}
+
+async fn run(
+    State(app): Shared,
+    request: Request,
+    field: &'static str,
+) -> Result<Response, ApiError> {
+    let started = Instant::now();
+    let urgency = Urgency::of(request.headers())?;
+    let body = Body {
+        limits: app.input_limits(),
+        field,
+        model: None,
+        input: None,
+        truncate: None,
+        dimensions: None,
+    };
+    let (body, _held) = app.read(request, body).await?;
+    let name = required(body.model, "model")?;
+    // Ollama's clients may add a tag to a name that has none.
+    let model = app.model(name.strip_suffix(":latest").unwrap_or(&name))?;
+    let answer = async {
+        let input = required(body.input, field)?;
+        let is_single = field == "prompt";
+        if is_single && input.len() != 1 {
+            return Err(ApiError::invalid(Some(field), format!("`{field}`: expected one text")));
+        }
+        let ask = Ask {
+            dimensions: body.dimensions,
+            truncate: body.truncate,
+            urgency,
+            ..Ask::new(field, input)
+        };
+        let Answer { rows, tokens, share } = app.embed(model, ask).await?;
+        let (start, end) = if is_single {
+            (r#"{"embedding":"#.to_owned(), "}".to_owned())
+        } else {
+            let name = Value::from(&*model.name);
+            let nanos = started.elapsed().as_nanos();
+            let times = format!(
+                r#"],"total_duration":{nanos},"load_duration":0,"prompt_eval_count":{tokens}}}"#
+            );
+            (format!(r#"{{"model":{name},"embeddings":["#), times)
+        };
+        let frame = Frame { start, before_row: RowStart::Plain, after_row: "", end };
+        Ok(reply::rows(rows, Encoding::Float, frame, share))
+    };
+    Ok(answered_by(model, answer).await)
+}
+
+/// `GET /api/tags`: what is served.
+pub(super) async fn tags(State(app): Shared) -> Response {
+    let models: Vec<Value> = names(&app)
+        .map(|name| {
+            json!({
+                "name": name,
+                "model": name,
+                "modified_at": "1970-01-01T00:00:00Z",
+                "size": 0,
+                "digest": "",
+                "details": {"format": "safetensors", "family": "model2vec"},
+            })
+        })
+        .collect();
+    answer(&json!({"models": models}))
+}
+
+/// `GET /api/version`.
+pub(super) async fn version() -> Response {
+    answer(&json!({"version": env!("CARGO_PKG_VERSION")}))
+}

@@ -1,0 +1,244 @@
+//! The routes of Hugging Face's Text Embeddings Inference. They name no model: the first one answers.
+
+use std::sync::Arc;
+
+use axum::extract::{Request, State};
+use axum::http::header::CONTENT_TYPE;
+use axum::response::{IntoResponse as _, Response};
+use embed_core::{MaxLength, Normalize, UnknownTokens};
+use serde::de::MapAccess;
+use serde_json::{Value, json};
+use tokio::time::Instant;
+
+use super::Shared;
+use super::embeddings::required;
+use super::models::answer;
+use crate::app::{Answer, Ask, Urgency};
+use crate::error::ApiError;
+use crate::front::answered_by;
+use crate::json::{Fault, Flag, Input, InputLimits, InputSeed, Number, Object, Text, nested};
+use crate::model::Running;
+use crate::reply::{self, Encoding, Frame, RowStart};
+
+/// The body of `/embed` and of `/tokenize`.
+struct Body {
+    limits: InputLimits,
+    inputs: Option<Input>,
+    truncate: Option<bool>,
+    normalize: Option<bool>,
+    dimensions: Option<u64>,
+}
+
+impl Body {
+    fn new(limits: InputLimits) -> Self {
+        Self { limits, inputs: None, truncate: None, normalize: None, dimensions: None }
+    }
+}
+
+impl Object for Body {
+    fn take<'de, A: MapAccess<'de>>(
+        &mut self,
+        name: &str,
+        map: &mut A,
+        fault: &mut Fault,
+    ) -> Result<bool, A::Error> {
+        match name {
+            "inputs" => {
+                let seed = InputSeed { name: "inputs", limits: self.limits, fault };
+                self.inputs = map.next_value_seed(seed)?;
+            }
+            "truncate" => self.truncate = map.next_value_seed(Flag { name: "truncate", fault })?,
+            "normalize" => {
+                self.normalize = map.next_value_seed(Flag { name: "normalize", fault })?;
+            }
+            "dimensions" => {
+                self.dimensions = map.next_value_seed(Number { name: "dimensions", fault })?;
+            }
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+}
+
+/// `POST /embed`: texts, an array of rows.
+pub(super) async fn embed(State(app): Shared, request: Request) -> Result<Response, ApiError> {
+    let urgency = Urgency::of(request.headers())?;
+    let (body, _held) = app.read(request, Body::new(app.input_limits())).await?;
+    let model = app.first_model();
+    let answer = async {
+        // As TEI has it, rows are normalized unless the request says otherwise.
+        let normalize = if body.normalize == Some(false) { Normalize::No } else { Normalize::Yes };
+        let ask = Ask {
+            dimensions: body.dimensions,
+            truncate: body.truncate,
+            normalize: Some(normalize),
+            urgency,
+            ..Ask::new("inputs", required(body.inputs, "inputs")?)
+        };
+        let Answer { rows, share, .. } = app.embed(model, ask).await?;
+        let frame = Frame {
+            start: "[".to_owned(),
+            before_row: RowStart::Plain,
+            after_row: "",
+            end: "]".to_owned(),
+        };
+        Ok(reply::rows(rows, Encoding::Float, frame, share))
+    };
+    Ok(answered_by(model, answer).await)
+}
+
+/// `POST /tokenize`: the tokens of texts, all of them, special ones excluded.
+pub(super) async fn tokenize(State(app): Shared, request: Request) -> Result<Response, ApiError> {
+    let (body, held) = app.read(request, Body::new(app.input_limits())).await?;
+    let model = app.first_model();
+    let answer = async {
+        let Input::Texts(texts) = required(body.inputs, "inputs")? else {
+            let message = "`inputs`: expected a string or an array of strings";
+            return Err(ApiError::invalid(Some("inputs"), message));
+        };
+        let limit = app.settings.max_request_tokens;
+        let tokenizing = Arc::clone(model);
+        let started = Instant::now();
+        let page = app.heavy(move || tokens_page(&tokenizing, &texts, limit)).await;
+        model.metrics.tokenize.observe(started.elapsed().as_secs_f64());
+        drop(held);
+        Ok(([(CONTENT_TYPE, "application/json")], page?).into_response())
+    };
+    Ok(answered_by(model, answer).await)
+}
+
+/// The answer of `/tokenize`.
+fn tokens_page(model: &Running, texts: &[String], limit: usize) -> Result<String, ApiError> {
+    let options = model
+        .options
+        .clone()
+        .with_max_length(MaxLength::Unlimited)
+        .with_unknown(UnknownTokens::Keep);
+    let mut ids = Vec::new();
+    let mut left = limit;
+    let mut page = String::from("[");
+    for (position, text) in texts.iter().enumerate() {
+        ids.clear();
+        model.model.token_ids(text, &options, &mut ids).map_err(|error| {
+            ApiError::invalid(Some("inputs"), format!("`inputs[{position}]`: {error}"))
+        })?;
+        left = left.checked_sub(ids.len()).ok_or_else(|| {
+            let message =
+                format!("`inputs`: more than {limit} tokens (setting `max_request_tokens`)");
+            ApiError::over_limit("inputs", message)
+        })?;
+        page.push_str(if position > 0 { ",[" } else { "[" });
+        for (place, &id) in ids.iter().enumerate() {
+            page.push_str(if place > 0 { "," } else { "" });
+            let text = model.model.token(id).map_or(Value::Null, Value::from);
+            let token =
+                json!({"id": id, "text": text, "special": false, "start": null, "stop": null});
+            page.push_str(&token.to_string());
+        }
+        page.push(']');
+    }
+    page.push(']');
+    Ok(page)
+}
+
+/// The body of `/similarity`.
+struct Comparison {
+    limits: InputLimits,
+    inputs: Option<Sentences>,
+}
+
+/// Its `inputs`: one text and those that it is compared with.
+#[derive(Default)]
+struct Sentences {
+    limits: Option<InputLimits>,
+    source: Option<String>,
+    others: Option<Input>,
+}
+
+impl Object for Comparison {
+    fn take<'de, A: MapAccess<'de>>(
+        &mut self,
+        name: &str,
+        map: &mut A,
+        fault: &mut Fault,
+    ) -> Result<bool, A::Error> {
+        if name != "inputs" {
+            return Ok(false);
+        }
+        let sentences = Sentences { limits: Some(self.limits), ..Sentences::default() };
+        self.inputs = nested("inputs", map, sentences, self.limits.depth, fault)?;
+        Ok(true)
+    }
+}
+
+impl Object for Sentences {
+    fn take<'de, A: MapAccess<'de>>(
+        &mut self,
+        name: &str,
+        map: &mut A,
+        fault: &mut Fault,
+    ) -> Result<bool, A::Error> {
+        match (name, self.limits) {
+            ("source_sentence", _) => {
+                self.source =
+                    map.next_value_seed(Text { name: "inputs.source_sentence", fault })?;
+            }
+            ("sentences", Some(limits)) => {
+                let seed = InputSeed { name: "inputs.sentences", limits, fault };
+                self.others = map.next_value_seed(seed)?;
+            }
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+}
+
+/// `POST /similarity`: the cosine of one text with each of others.
+pub(super) async fn similarity(State(app): Shared, request: Request) -> Result<Response, ApiError> {
+    let urgency = Urgency::of(request.headers())?;
+    let limits = app.input_limits();
+    let (body, _held) = app.read(request, Comparison { limits, inputs: None }).await?;
+    let model = app.first_model();
+    let answer = async {
+        let inputs = required(body.inputs, "inputs")?;
+        let source = required(inputs.source, "inputs.source_sentence")?;
+        let Input::Texts(mut texts) = required(inputs.others, "inputs.sentences")? else {
+            let message = "`inputs.sentences`: expected an array of strings";
+            return Err(ApiError::invalid(Some("inputs.sentences"), message));
+        };
+        texts.insert(0, source);
+        let ask = Ask { urgency, ..Ask::new("inputs", Input::Texts(texts)) };
+        let Answer { rows, .. } = app.embed(model, ask).await?;
+        let cosines: Vec<f64> =
+            rows[1..].iter().map(|row| cosine(&rows[0].values, &row.values)).collect();
+        Ok(answer(&json!(cosines)))
+    };
+    Ok(answered_by(model, answer).await)
+}
+
+/// The cosine of the angle between two rows; 0 if one of them is all zeros.
+fn cosine(a: &[f32], b: &[f32]) -> f64 {
+    let dot = |a: &[f32], b: &[f32]| -> f64 {
+        a.iter().zip(b).map(|(&a, &b)| f64::from(a) * f64::from(b)).sum()
+    };
+    let norms = (dot(a, a) * dot(b, b)).sqrt();
+    if norms > 0.0 { dot(a, b) / norms } else { 0.0 }
+}
+
+/// `GET /info`: what TEI's clients ask before they begin.
+pub(super) async fn info(State(app): Shared) -> Response {
+    let model = app.first_model();
+    answer(&json!({
+        "model_id": model.name,
+        "model_sha": null,
+        "model_dtype": "float32",
+        "model_type": {"embedding": {"pooling": "mean"}},
+        "max_concurrent_requests": app.settings.max_connections,
+        "max_input_length": app.settings.max_request_tokens,
+        "max_batch_tokens": app.settings.batch_tokens,
+        "max_client_batch_size": app.settings.max_inputs,
+        "auto_truncate": true,
+        "tokenization_workers": app.settings.threads().get(),
+        "version": env!("CARGO_PKG_VERSION"),
+    }))
+}

@@ -1,0 +1,154 @@
+//! A socket that listens: TCP, or a Unix socket for the same user alone.
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::{DirBuilderExt as _, FileTypeExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
+
+use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
+
+use crate::settings::Listen;
+
+/// Where connections come from.
+#[derive(Debug)]
+pub(crate) enum Listener {
+    Tcp(TcpListener),
+    Unix(UnixListener, SocketFile),
+}
+
+/// A new connection.
+#[derive(Debug)]
+pub(crate) enum Socket {
+    Tcp(TcpStream),
+    Unix(UnixStream),
+}
+
+impl Listener {
+    /// Takes the place where `listen` says to.
+    pub(crate) async fn bind(listen: &Listen) -> io::Result<Self> {
+        match listen {
+            Listen::Tcp(address) => TcpListener::bind(address).await.map(Self::Tcp),
+            Listen::Unix(path) => {
+                remove_if_stale(path).await?;
+                let (listener, file) = bind_private(path)?;
+                Ok(Self::Unix(listener, file))
+            }
+        }
+    }
+
+    /// Where that is, for people and for clients.
+    pub(crate) fn address(&self) -> io::Result<String> {
+        match self {
+            Self::Tcp(listener) => Ok(format!("http://{}", listener.local_addr()?)),
+            Self::Unix(_, file) => Ok(format!("unix:{}", file.0.display())),
+        }
+    }
+
+    /// Whether it is a port that only this machine can reach, a browser on it included.
+    pub(crate) fn is_loopback(&self) -> bool {
+        match self {
+            Self::Tcp(listener) => {
+                listener.local_addr().is_ok_and(|address| address.ip().to_canonical().is_loopback())
+            }
+            Self::Unix(..) => false,
+        }
+    }
+
+    /// The next connection.
+    pub(crate) async fn accept(&self) -> io::Result<Socket> {
+        match self {
+            Self::Tcp(listener) => {
+                let (stream, _) = listener.accept().await?;
+                // Answers are written whole and wait for nothing; a refusal is no harm.
+                let _ = stream.set_nodelay(true);
+                Ok(Socket::Tcp(stream))
+            }
+            Self::Unix(listener, _) => {
+                listener.accept().await.map(|(stream, _)| Socket::Unix(stream))
+            }
+        }
+    }
+}
+
+/// Makes room where a server ended without cleaning up.
+async fn remove_if_stale(path: &Path) -> io::Result<()> {
+    let is_socket = fs::symlink_metadata(path).is_ok_and(|data| data.file_type().is_socket());
+    if !is_socket {
+        // Binding says what is wrong with anything else that is there.
+        return Ok(());
+    }
+    match UnixStream::connect(path).await {
+        Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => fs::remove_file(path),
+        _ => Err(io::Error::new(io::ErrorKind::AddrInUse, "another process listens there")),
+    }
+}
+
+/// Binds to a path that only this user may open, from the first moment on.
+///
+/// The socket is made in a folder closed to others, and moved to its place when it has its mode: the mask
+/// for new files, which would be the other way, belongs to all threads of the process.
+fn bind_private(path: &Path) -> io::Result<(UnixListener, SocketFile)> {
+    if fs::symlink_metadata(path).is_ok() {
+        return Err(io::Error::new(io::ErrorKind::AlreadyExists, "there is another file"));
+    }
+    let mut name = path.file_name().unwrap_or_default().to_owned();
+    name.push(format!(".{}", std::process::id()));
+    let folder = path.with_file_name(name);
+    fs::DirBuilder::new().mode(0o700).create(&folder)?;
+    let inside = folder.join("s");
+    let bound = UnixListener::bind(&inside).and_then(|listener| {
+        fs::set_permissions(&inside, fs::Permissions::from_mode(0o600))?;
+        fs::rename(&inside, path)?;
+        Ok(listener)
+    });
+    // It is gone by now if all went well.
+    let _ = fs::remove_file(&inside);
+    let removed = fs::remove_dir(&folder);
+    let listener = bound?;
+    let file = SocketFile(path.to_owned());
+    removed.map(|()| (listener, file))
+}
+
+/// The file of a socket, removed when dropped.
+#[derive(Debug)]
+pub(crate) struct SocketFile(PathBuf);
+
+impl Drop for SocketFile {
+    fn drop(&mut self) {
+        // Somebody else may have removed it.
+        let _ = fs::remove_file(&self.0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_unix_socket_is_for_the_same_user_alone_and_cleaned_up() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("s.sock");
+        let listen = Listen::Unix(path.clone());
+        let listener = Listener::bind(&listen).await.expect("free");
+        assert_eq!(listener.address().expect("known"), format!("unix:{}", path.display()));
+        let mode = fs::metadata(&path).expect("there").permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+        let error = Listener::bind(&listen).await.expect_err("taken");
+        assert_eq!(error.kind(), io::ErrorKind::AddrInUse);
+        drop(listener);
+        assert_eq!(fs::read_dir(folder.path()).expect("a folder").count(), 0, "nothing is left");
+    }
+
+    #[tokio::test]
+    async fn what_a_dead_server_left_is_replaced_and_files_are_not() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("s.sock");
+        drop(std::os::unix::net::UnixListener::bind(&path).expect("free"));
+        assert!(path.exists());
+        assert!(Listener::bind(&Listen::Unix(path.clone())).await.is_ok());
+        fs::write(&path, "a file").expect("written");
+        let error = Listener::bind(&Listen::Unix(path.clone())).await.expect_err("a file");
+        assert_eq!(error.kind(), io::ErrorKind::AlreadyExists);
+        assert_eq!(fs::read(&path).expect("there"), b"a file");
+    }
+}

@@ -1,0 +1,206 @@
+//! What a connection is doing and since when: the one place that decides how long it may go on.
+//!
+//! Slow clients cost a connection and nothing else. A timer for each step of each request would cost more
+//! than the request, so there is one timer a connection, set to when the present step will have taken
+//! too long, and looked at again when it goes off.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::settings::Settings;
+
+/// How long steps may take.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Limits {
+    head: Duration,
+    idle: Duration,
+    write: Duration,
+}
+
+impl Limits {
+    pub(super) fn of(settings: &Settings) -> Self {
+        let Settings { header_timeout, keep_alive, write_timeout, .. } = *settings;
+        Self { head: header_timeout, idle: keep_alive, write: write_timeout }
+    }
+}
+
+/// While draining, a connection that asks for nothing is kept open so long: who sends a request at this
+/// moment still gets an answer.
+const GRACE: Duration = Duration::from_secs(1);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Step {
+    /// Nothing was asked since the last answer.
+    Idle,
+    /// The head of a request comes in.
+    Head,
+    /// A request is with the server, its body included, which has its own limit.
+    Busy,
+}
+
+#[derive(Debug)]
+struct State {
+    step: Step,
+    since: Instant,
+    /// Since when the client accepts no bytes.
+    stalled: Option<Instant>,
+}
+
+/// The pace of one connection, told by its socket and by its requests.
+#[derive(Debug)]
+pub(super) struct Pace(Mutex<State>);
+
+/// What to do with a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Verdict {
+    /// It has time until then; `None` is without end.
+    Until(Option<Instant>),
+    /// It has nothing to say: end it in order.
+    End,
+    /// It keeps the server waiting: end it at once.
+    Abort,
+}
+
+impl Pace {
+    /// Of a new connection, whose first head is awaited no longer than any other.
+    pub(super) fn new() -> Self {
+        Self(Mutex::new(State { step: Step::Head, since: Instant::now(), stalled: None }))
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        // Every change of it is a single assignment.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Bytes came in.
+    pub(super) fn received(&self) {
+        let mut state = self.state();
+        if state.step == Step::Idle {
+            (state.step, state.since) = (Step::Head, Instant::now());
+        }
+    }
+
+    /// A request has a head and goes to its route.
+    pub(super) fn asked(&self) {
+        self.state().step = Step::Busy;
+    }
+
+    /// An answer was given to the socket.
+    pub(super) fn answered(&self) {
+        let mut state = self.state();
+        (state.step, state.since) = (Step::Idle, Instant::now());
+    }
+
+    /// The client accepted bytes, or did not.
+    pub(super) fn wrote(&self, is_accepted: bool) {
+        let mut state = self.state();
+        if is_accepted {
+            state.stalled = None;
+        } else if state.stalled.is_none() {
+            state.stalled = Some(Instant::now());
+        }
+    }
+
+    /// What becomes of the connection now, if the server began to drain at `drained`.
+    pub(super) fn verdict(&self, limits: Limits, drained: Option<Instant>) -> Verdict {
+        let state = self.state();
+        let (until, then) = match state.step {
+            Step::Idle => {
+                let kept = state.since + limits.idle;
+                let grace = drained.map(|drained| drained.max(state.since) + GRACE);
+                (Some(grace.map_or(kept, |grace| grace.min(kept))), Verdict::End)
+            }
+            Step::Head => (Some(state.since + limits.head), Verdict::Abort),
+            Step::Busy => (None, Verdict::Abort),
+        };
+        let stalled = state.stalled.map(|stalled| stalled + limits.write);
+        drop(state);
+        let (until, then) = match (until, stalled) {
+            (None, stalled) => (stalled, Verdict::Abort),
+            (Some(until), Some(stalled)) if stalled < until => (Some(stalled), Verdict::Abort),
+            (until, _) => (until, then),
+        };
+        match until {
+            Some(until) if until <= Instant::now() => then,
+            until => Verdict::Until(until),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LIMITS: Limits = Limits {
+        head: Duration::from_secs(10),
+        idle: Duration::from_secs(75),
+        write: Duration::from_secs(30),
+    };
+
+    #[track_caller]
+    fn check(pace: &Pace, drained: Option<Instant>, expected: Verdict) {
+        assert_eq!(pace.verdict(LIMITS, drained), expected);
+    }
+
+    fn seconds(seconds: u64) -> Duration {
+        Duration::from_secs(seconds)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_head_has_its_time_from_its_first_byte_on() {
+        let start = Instant::now();
+        let pace = Pace::new();
+        check(&pace, None, Verdict::Until(Some(start + seconds(10))));
+        pace.asked();
+        check(&pace, None, Verdict::Until(None));
+        tokio::time::advance(seconds(100)).await;
+        pace.answered();
+        check(&pace, None, Verdict::Until(Some(start + seconds(175))));
+        tokio::time::advance(seconds(20)).await;
+        pace.received();
+        tokio::time::advance(seconds(9)).await;
+        pace.received();
+        check(&pace, None, Verdict::Until(Some(start + seconds(130))));
+        tokio::time::advance(seconds(1)).await;
+        check(&pace, None, Verdict::Abort);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_asks_for_nothing_is_ended_in_order() {
+        let pace = Pace::new();
+        pace.answered();
+        tokio::time::advance(seconds(75)).await;
+        check(&pace, None, Verdict::End);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_drain_leaves_idle_connections_a_moment() {
+        let pace = Pace::new();
+        pace.answered();
+        tokio::time::advance(seconds(5)).await;
+        let drained = Instant::now();
+        check(&pace, Some(drained), Verdict::Until(Some(drained + GRACE)));
+        pace.asked();
+        check(&pace, Some(drained), Verdict::Until(None));
+        tokio::time::advance(seconds(5)).await;
+        pace.answered();
+        check(&pace, Some(drained), Verdict::Until(Some(Instant::now() + GRACE)));
+        tokio::time::advance(GRACE).await;
+        check(&pace, Some(drained), Verdict::End);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_does_not_read_is_ended_at_once() {
+        let pace = Pace::new();
+        pace.asked();
+        pace.wrote(false);
+        tokio::time::advance(seconds(20)).await;
+        pace.wrote(false);
+        tokio::time::advance(seconds(10)).await;
+        check(&pace, None, Verdict::Abort);
+        pace.wrote(true);
+        check(&pace, None, Verdict::Until(None));
+    }
+}

@@ -1,0 +1,11 @@
+//! The server over a real socket, with models that do as they are told.
+
+mod adapters;
+mod client;
+mod embeddings;
+mod errors;
+mod lifecycle;
+mod limits;
+mod model;
+mod operation;
+mod server;
