@@ -9,7 +9,7 @@ use crate::error::ApiError;
 
 /// A visitor of one field of type `$value`, which is an `Option`: `null` is a field that is not there.
 macro_rules! field {
-    ($(#[$doc:meta])* $name:ident: $value:ty, $expected:literal, $($visit:item,)+ refuses: $($kind:ident)*) => {
+    ($(#[$doc:meta])* $name:ident: $value:ty, $expected:literal, { $($visit:item)+ } refuses: $($kind:ident)*) => {
         $(#[$doc])*
         pub(crate) struct $name<'a> {
             pub(crate) name: &'static str,
@@ -51,23 +51,23 @@ macro_rules! field {
 
 field!(
     /// A text.
-    Text: String, "a string",
-    fn visit_str<E>(self, text: &str) -> Result<Self::Value, E> {
-        Ok(Some(text.to_owned()))
-    },
-    refuses: boolean natural negative fraction array object
+    Text: String, "a string", {
+        fn visit_str<E>(self, text: &str) -> Result<Self::Value, E> {
+            Ok(Some(text.to_owned()))
+        }
+    } refuses: boolean natural negative fraction array object
 );
 
 field!(
     /// A whole number of zero or more.
-    Number: u64, "a whole number",
-    fn visit_u64<E>(self, number: u64) -> Result<Self::Value, E> {
-        Ok(Some(number))
-    },
-    fn visit_f64<E: serde::de::Error>(self, number: f64) -> Result<Self::Value, E> {
-        whole(number).map(Some).ok_or_else(|| self.refuse("a number with a fraction"))
-    },
-    refuses: boolean negative string array object
+    Number: u64, "a whole number", {
+        fn visit_u64<E>(self, number: u64) -> Result<Self::Value, E> {
+            Ok(Some(number))
+        }
+        fn visit_f64<E: serde::de::Error>(self, number: f64) -> Result<Self::Value, E> {
+            whole(number).map(Some).ok_or_else(|| self.refuse("a number with a fraction"))
+        }
+    } refuses: boolean negative string array object
 );
 
 /// A number that is written with a point or an exponent and is a whole one for all that: `8.0`, as JSON
@@ -81,9 +81,9 @@ pub(super) fn whole(number: f64) -> Option<u64> {
 
 field!(
     /// A yes or no.
-    Flag: bool, "true or false",
-    fn visit_bool<E>(self, flag: bool) -> Result<Self::Value, E> {
-        Ok(Some(flag))
-    },
-    refuses: natural negative fraction string array object
+    Flag: bool, "true or false", {
+        fn visit_bool<E>(self, flag: bool) -> Result<Self::Value, E> {
+            Ok(Some(flag))
+        }
+    } refuses: natural negative fraction string array object
 );
