@@ -14,6 +14,7 @@ mod slow;
 mod texts;
 mod wire;
 
+use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -35,6 +36,9 @@ pub(crate) struct Args {
     /// Only cases whose name contains this
     #[arg(long, value_name = "TEXT")]
     only: Option<String>,
+    /// Play each list so many times: memory that grows each time is never given back
+    #[arg(long, value_name = "N", default_value = "1")]
+    times: NonZeroUsize,
 }
 
 /// Bytes by which a case may raise the server's memory.
@@ -94,7 +98,7 @@ pub(crate) fn run(args: &Args) -> Result<bool> {
         }
         if !act.cases.is_empty() {
             played += act.cases.len();
-            passed &= act.play(&program)?;
+            passed &= act.play(&program, args.times.get())?;
         }
     }
     println!("{played} cases, {}", if passed { "all passed" } else { "NOT all passed" });
@@ -102,7 +106,7 @@ pub(crate) fn run(args: &Args) -> Result<bool> {
 }
 
 impl Act {
-    fn play(&self, program: &Path) -> Result<bool> {
+    fn play(&self, program: &Path, times: usize) -> Result<bool> {
         println!("\n## {}\n", self.name);
         println!("| case | expected | seen | seconds | memory, MB | verdict |");
         println!("| --- | --- | --- | --- | --- | --- |");
@@ -112,7 +116,7 @@ impl Act {
         stage.serves();
         let at_first = server.resident()?;
         let mut passed = true;
-        for case in &self.cases {
+        for case in (0..times).flat_map(|_| &self.cases) {
             let before = server.resident()?;
             server.forget_peak()?;
             let started = now();

@@ -112,7 +112,7 @@ pub(super) fn cases(length: Length) -> Vec<Case> {
     );
     for length in ["1099511627776", "18446744073709551615"] {
         cases.push(
-            Case::new(format!("a body of {length} bytes, announced"), &[413, 400], move |stage| {
+            Case::new(format!("a body of {length} bytes, announced"), &[400, 413, 431], move |stage| {
                 let request = format!(
                     "POST {EMBEDDINGS} HTTP/1.1\r\nhost: {}\r\ncontent-type: application/json\r\n\
                  content-length: {length}\r\n\r\n",

@@ -28,7 +28,6 @@ const ENDS: &[Failure] = &[Failure::Unanswered, Failure::Reset, Failure::CutShor
 ///
 /// Each must be answered, or its connection ended, `time` after its first byte.
 fn drip(stage: &Stage, clients: usize, first: &[u8], rest: &[u8], time: Duration) -> Vec<Seen> {
-    let started = now();
     let mut seen = Vec::new();
     let mut open: Vec<Client> = Vec::new();
     for _ in 0..clients {
@@ -37,6 +36,8 @@ fn drip(stage: &Stage, clients: usize, first: &[u8], rest: &[u8], time: Duration
             Err(failure) => seen.push(Seen::failed(failure)),
         }
     }
+    // The time of the last one begins here.
+    let started = now();
     for byte in rest.iter().cycle() {
         let mut still = Vec::new();
         for mut client in open {

@@ -37,8 +37,8 @@ fn head(name: &str, statuses: &'static [u16], line: &'static str, fields: &'stat
     Case::new(name, statuses, move |stage| {
         let body = stage.input("\"a\"");
         let request =
-            format!("{line}\r\n{}\r\n", fields.replace("HOST", &stage.address.to_string()));
-        let request = request.replace("LENGTH", &body.len().to_string());
+            format!("{line}\r\n{fields}\r\n").replace("{HOST}", &stage.address.to_string());
+        let request = request.replace("{LENGTH}", &body.len().to_string());
         vec![stage.raw(&[request.as_bytes(), &body].concat())]
     })
 }
@@ -146,49 +146,49 @@ pub(super) fn cases() -> Vec<Case> {
         .or_fails(TURNED_AWAY)
         .bare(),
     );
-    let json = "host: HOST\r\ncontent-type: application/json\r\ncontent-length: LENGTH\r\n";
+    let json = "host: {HOST}\r\ncontent-type: application/json\r\ncontent-length: {LENGTH}\r\n";
     cases.extend([
         head("HTTP/1.0", &[200], "POST /v1/embeddings HTTP/1.0", json),
-        head("no content type", &[200, 415], POST, "host: HOST\r\ncontent-length: LENGTH\r\n"),
+        head("no content type", &[200, 415], POST, "host: {HOST}\r\ncontent-length: {LENGTH}\r\n"),
         head(
             "another content type",
             &[415],
             POST,
-            "host: HOST\r\ncontent-type: text/plain\r\ncontent-length: LENGTH\r\n",
+            "host: {HOST}\r\ncontent-type: text/plain\r\ncontent-length: {LENGTH}\r\n",
         ),
         head(
             "a compressed body",
             &[415],
             POST,
-            "host: HOST\r\ncontent-type: application/json\r\ncontent-encoding: gzip\r\ncontent-length: LENGTH\r\n",
+            "host: {HOST}\r\ncontent-type: application/json\r\ncontent-encoding: gzip\r\ncontent-length: {LENGTH}\r\n",
         ),
         head(
             "another host",
             &[403, 421],
             POST,
-            "host: example.org\r\ncontent-type: application/json\r\ncontent-length: LENGTH\r\n",
+            "host: example.org\r\ncontent-type: application/json\r\ncontent-length: {LENGTH}\r\n",
         ),
         head(
             "a host of this machine in another spelling",
             &[200],
             POST,
-            "host: LOCALHOST:1\r\ncontent-type: application/json\r\ncontent-length: LENGTH\r\n",
+            "host: LOCALHOST:1\r\ncontent-type: application/json\r\ncontent-length: {LENGTH}\r\n",
         ),
-        head("GET where POST is meant", &[405], "GET /v1/embeddings HTTP/1.1", "host: HOST\r\ncontent-length: LENGTH\r\n"),
-        head("DELETE", &[405], "DELETE /v1/embeddings HTTP/1.1", "host: HOST\r\ncontent-length: LENGTH\r\n"),
-        head("a method of its own", &[405], "BREW /v1/embeddings HTTP/1.1", "host: HOST\r\ncontent-length: LENGTH\r\n"),
-        head("CONNECT", &[400, 403, 404, 405], "CONNECT HOST HTTP/1.1", "host: HOST\r\n"),
-        head("TRACE", &[404, 405], "TRACE / HTTP/1.1", "host: HOST\r\ncontent-length: LENGTH\r\n"),
-        head("OPTIONS *", &[200, 204, 400, 404, 405], "OPTIONS * HTTP/1.1", "host: HOST\r\ncontent-length: LENGTH\r\n"),
+        head("GET where POST is meant", &[405], "GET /v1/embeddings HTTP/1.1", "host: {HOST}\r\ncontent-length: {LENGTH}\r\n"),
+        head("DELETE", &[405], "DELETE /v1/embeddings HTTP/1.1", "host: {HOST}\r\ncontent-length: {LENGTH}\r\n"),
+        head("a method of its own", &[405], "BREW /v1/embeddings HTTP/1.1", "host: {HOST}\r\ncontent-length: {LENGTH}\r\n"),
+        head("CONNECT", &[400, 403, 404, 405], "CONNECT {HOST} HTTP/1.1", "host: {HOST}\r\n"),
+        head("TRACE", &[404, 405], "TRACE / HTTP/1.1", "host: {HOST}\r\ncontent-length: {LENGTH}\r\n"),
+        head("OPTIONS *", &[200, 204, 400, 404, 405], "OPTIONS * HTTP/1.1", "host: {HOST}\r\ncontent-length: {LENGTH}\r\n"),
         head("a route that is not there", &[404], "POST /v1/nothing HTTP/1.1", json),
-        head("a path that climbs", &[404], "GET /../../etc/passwd HTTP/1.1", "host: HOST\r\ncontent-length: LENGTH\r\n"),
-        head("a path that is not UTF-8", &[404, 400], "GET /%ff%00 HTTP/1.1", "host: HOST\r\ncontent-length: LENGTH\r\n"),
-        head("a model that is not UTF-8", &[404, 400], "GET /v1/models/%ff HTTP/1.1", "host: HOST\r\ncontent-length: LENGTH\r\n"),
-        head("an upgrade that nobody offers", &[200], POST, "host: HOST\r\nconnection: upgrade\r\nupgrade: h2c\r\ncontent-type: application/json\r\ncontent-length: LENGTH\r\n"),
-        head("a deadline that is no number", &[400], POST, "host: HOST\r\nx-embed-deadline-ms: soon\r\ncontent-type: application/json\r\ncontent-length: LENGTH\r\n"),
-        head("a deadline of 2^64", &[200, 400], POST, "host: HOST\r\nx-embed-deadline-ms: 18446744073709551616\r\ncontent-type: application/json\r\ncontent-length: LENGTH\r\n"),
-        head("a priority that is not there", &[200, 400], POST, "host: HOST\r\nx-embed-priority: urgent\r\ncontent-type: application/json\r\ncontent-length: LENGTH\r\n"),
-        head("a request id of another kind", &[200], POST, "host: HOST\r\nx-request-id: \u{e9} \"<script>\r\ncontent-type: application/json\r\ncontent-length: LENGTH\r\n"),
+        head("a path that climbs", &[404], "GET /../../etc/passwd HTTP/1.1", "host: {HOST}\r\ncontent-length: {LENGTH}\r\n"),
+        head("a path that is not UTF-8", &[404, 400], "GET /%ff%00 HTTP/1.1", "host: {HOST}\r\ncontent-length: {LENGTH}\r\n"),
+        head("a model that is not UTF-8", &[404, 400], "GET /v1/models/%ff HTTP/1.1", "host: {HOST}\r\ncontent-length: {LENGTH}\r\n"),
+        head("an upgrade that nobody offers", &[200], POST, "host: {HOST}\r\nconnection: upgrade\r\nupgrade: h2c\r\ncontent-type: application/json\r\ncontent-length: {LENGTH}\r\n"),
+        head("a deadline that is no number", &[400], POST, "host: {HOST}\r\nx-embed-deadline-ms: soon\r\ncontent-type: application/json\r\ncontent-length: {LENGTH}\r\n"),
+        head("a deadline of 2^64", &[200, 400], POST, "host: {HOST}\r\nx-embed-deadline-ms: 18446744073709551616\r\ncontent-type: application/json\r\ncontent-length: {LENGTH}\r\n"),
+        head("a priority that is not there", &[200, 400], POST, "host: {HOST}\r\nx-embed-priority: urgent\r\ncontent-type: application/json\r\ncontent-length: {LENGTH}\r\n"),
+        head("a request id of another kind", &[200], POST, "host: {HOST}\r\nx-request-id: \u{e9} \"<script>\r\ncontent-type: application/json\r\ncontent-length: {LENGTH}\r\n"),
     ]);
     cases.push(
         Case::new("HEAD", &[200, 405], |stage| {
