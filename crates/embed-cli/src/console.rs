@@ -51,6 +51,11 @@ pub(crate) fn error(error: &anyhow::Error) {
     print(&format!("error: {error:#}"));
 }
 
+/// Something that is wrong with this program and does not end it: shown whatever the verbosity.
+pub(crate) fn fault(message: &str) {
+    print(&format!("error: {message}"));
+}
+
 fn print(message: &str) {
     let _ = writeln!(io::stderr(), "{message}");
 }

@@ -17,7 +17,7 @@ use crate::forward;
 use crate::kernels::{Level, Pooler};
 use crate::limits::Limits;
 use crate::parallel::Workers;
-use crate::tokenizer::{IdSink, Tokenizer};
+use crate::tokenizer::{IdSink, Spellings, Tokenizer};
 use crate::weights::Weights;
 
 /// Limits of a model that are chosen when it is loaded.
@@ -101,6 +101,8 @@ pub struct StaticModel {
     /// The device that holds a copy of the table, if rows are not pooled here.
     device: Option<Box<dyn PoolRows>>,
     identity: OnceLock<String>,
+    /// Read when somebody asks for a token.
+    spellings: OnceLock<Spellings>,
     forwards: AtomicU64,
     /// Bytes of text and ids of all batches so far, until the table was moved.
     bytes_before_move: AtomicUsize,
@@ -145,7 +147,7 @@ impl StaticModel {
         let workers = Workers::new(options.threads)?;
         let table_bytes = weights.elements.bytes(&bundle.weights.bytes).len();
         let worth_moving_after = worth_moving_after(table_bytes);
-        // Read through once, and now only for the identity and for the reference forward.
+        // Read through once, and now only for the identity, the reference forward and spellings.
         bundle.tokenizer.bytes.release();
         Ok(Self {
             bundle,
@@ -157,6 +159,7 @@ impl StaticModel {
             level: Level::best(),
             device: None,
             identity: OnceLock::new(),
+            spellings: OnceLock::new(),
             forwards: AtomicU64::new(0),
             bytes_before_move: AtomicUsize::new(0),
             worth_moving_after,
@@ -403,6 +406,11 @@ impl Tokens for StaticModel {
 
     fn vocabulary_size(&self) -> usize {
         self.tokenizer.vocabulary().size
+    }
+
+    fn token(&self, id: u32) -> Option<&str> {
+        let read = || Spellings::read(&self.bundle.tokenizer, self.vocabulary_size());
+        self.spellings.get_or_init(read).token(id)
     }
 }
 

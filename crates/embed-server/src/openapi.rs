@@ -21,7 +21,7 @@ pub(crate) fn document(settings: &Settings, dim: usize, vocabulary: usize) -> St
     let schemas = &mut document["components"]["schemas"];
     schemas["Dimensions"]["maximum"] = json!(dim);
     for list in ["/Texts", "/Input/anyOf/3", "/TeiTokenizeRequest/properties/inputs/anyOf/1"] {
-        *at(schemas, &format!("{list}/maxItems")) = json!(settings.max_inputs);
+        *at(schemas, &format!("{list}/maxItems")) = json!(most_inputs(settings));
     }
     for text in ["/Text/maxLength", "/AnyText/maxLength", "/TokenIds/maxItems"] {
         *at(schemas, text) = json!(settings.max_text_chars);
@@ -41,6 +41,14 @@ pub(crate) fn document(settings: &Settings, dim: usize, vocabulary: usize) -> St
         }
     }
     document.to_string()
+}
+
+/// Inputs of the largest request for which the queue ever has room.
+fn most_inputs(settings: &Settings) -> usize {
+    let &Settings { max_inputs, bulk_texts, queue_texts, queue_reserve, .. } = settings;
+    let bulk = queue_texts.saturating_sub(queue_reserve);
+    let room = if max_inputs > bulk_texts { bulk.max(bulk_texts) } else { queue_texts };
+    max_inputs.min(room).min(queue_texts)
 }
 
 /// A place that is there.
@@ -84,6 +92,19 @@ mod tests {
             (&schemas["Texts"]["maxItems"], &schemas["Input"]["anyOf"][3]["maxItems"]),
             (&json!(7), &json!(7))
         );
+        for (max_inputs, bulk_texts, expected) in
+            [(7, 64, 7), (700, 64, 500), (700, 600, 600), (700, 700, 700)]
+        {
+            let small = Settings {
+                max_inputs,
+                bulk_texts,
+                queue_texts: 800,
+                queue_reserve: 300,
+                ..Settings::default()
+            };
+            assert_eq!(most_inputs(&small), expected);
+        }
+        assert_eq!(most_inputs(&Settings { queue_texts: 9, ..settings.clone() }), 7);
         let reject = Settings { token_ids: TokenIds::Reject, ..settings };
         let inputs = &of(&reject, 512, 1000)["components"]["schemas"]["Input"]["anyOf"];
         let reference = |name: &str| json!({ "$ref": format!("#/components/schemas/{name}") });

@@ -4,7 +4,7 @@
 //! has room for the next piece: its text is three to ten times as large.
 
 use std::convert::Infallible;
-use std::fmt::Write as _;
+use std::io::Write as _;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
@@ -57,9 +57,13 @@ pub(crate) fn rows(
 ) -> Response {
     let zero_rows = rows.iter().filter(|row| row.info.kept == 0).count();
     let mut body = RowsBody { rows, encoding, frame, next: 0, is_done: false, _share: share };
-    let mut piece = String::new();
+    let mut piece = Vec::new();
     body.fill(&mut piece);
-    let body = if body.is_done { Body::from(piece) } else { Body::new(Rest { piece, body }) };
+    let body = if body.is_done {
+        Body::from(piece)
+    } else {
+        Body::new(Rest { piece, body, has_yielded: false })
+    };
     let mut response = body.into_response();
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
@@ -83,10 +87,10 @@ struct RowsBody {
 
 impl RowsBody {
     /// Appends rows until there is enough for a piece, or nothing left.
-    fn fill(&mut self, out: &mut String) {
+    fn fill(&mut self, out: &mut Vec<u8>) {
         let width = self.rows.first().map_or(0, |row| row.values.len());
         let bytes_of_row = match self.encoding {
-            Encoding::Float => 13 * width + 64,
+            Encoding::Float => 13 * width + 80,
             Encoding::Base64 => width.div_ceil(3) * 16 + 64,
         };
         let rows_left = self.rows.len() - self.next;
@@ -94,54 +98,82 @@ impl RowsBody {
             self.frame.start.len() + (bytes_of_row * rows_left).min(PIECE + bytes_of_row) + 128,
         );
         if self.next == 0 {
-            out.push_str(&self.frame.start);
+            out.extend_from_slice(self.frame.start.as_bytes());
         }
         while self.next < self.rows.len() && out.len() < PIECE {
             if self.next > 0 {
-                out.push(',');
+                out.push(b',');
             }
             if let RowStart::Indexed = self.frame.before_row {
-                // Writing to a string does not fail.
+                // Writing to a list does not fail.
                 let _ = write!(out, r#"{{"object":"embedding","index":{},"embedding":"#, self.next);
             }
             write_row(&self.rows[self.next].values, self.encoding, out);
-            out.push_str(self.frame.after_row);
+            out.extend_from_slice(self.frame.after_row.as_bytes());
             self.next += 1;
         }
         if self.next == self.rows.len() {
-            out.push_str(&self.frame.end);
+            out.extend_from_slice(self.frame.end.as_bytes());
             self.is_done = true;
         }
     }
 }
 
 /// Appends one row.
-fn write_row(values: &[f32], encoding: Encoding, out: &mut String) {
+fn write_row(values: &[f32], encoding: Encoding, out: &mut Vec<u8>) {
     match encoding {
         Encoding::Float => {
             let mut buffer = zmij::Buffer::new();
-            out.push('[');
-            for (column, &value) in values.iter().enumerate() {
-                if column > 0 {
-                    out.push(',');
-                }
-                out.push_str(buffer.format_finite(value));
+            out.push(b'[');
+            for &value in values {
+                push_with_comma(buffer.format_finite(value).as_bytes(), out);
             }
-            out.push(']');
+            // The last number has no comma.
+            if !values.is_empty() {
+                out.pop();
+            }
+            out.push(b']');
         }
         Encoding::Base64 => {
-            out.push('"');
+            out.push(b'"');
             let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
-            STANDARD.encode_string(bytes, out);
-            out.push('"');
+            let start = out.len();
+            out.resize(start + bytes.len().div_ceil(3) * 4, 0);
+            let written = STANDARD.encode_slice(bytes, &mut out[start..]);
+            debug_assert_eq!(written, Ok(out.len() - start));
+            out.push(b'"');
         }
     }
 }
 
+/// Appends a number and a comma. Most have 8 to 15 characters: putting these together in one register and
+/// copying all of it takes a fraction of the time of a call to copy the few.
+fn push_with_comma(number: &[u8], out: &mut Vec<u8>) {
+    let len = number.len();
+    if let (Some(first), Some(last), 8..=15) =
+        (number.first_chunk::<8>(), number.last_chunk::<8>(), len)
+    {
+        // Where the first eight characters and the last eight overlap, they are the same.
+        let first = u128::from(u64::from_le_bytes(*first));
+        let last = u128::from(u64::from_le_bytes(*last)) << (8 * (len - 8));
+        let text = first | last | u128::from(b',') << (8 * len);
+        let end = out.len() + len + 1;
+        out.extend_from_slice(&text.to_le_bytes());
+        out.truncate(end);
+    } else {
+        out.extend_from_slice(number);
+        out.push(b',');
+    }
+}
+
 /// A body whose first piece is written and whose others follow when they are asked for.
+///
+/// Between two pieces it lets others go first: turning a thousand rows into text takes milliseconds, and
+/// somebody may be waiting for one row on the same thread.
 struct Rest {
-    piece: String,
+    piece: Vec<u8>,
     body: RowsBody,
+    has_yielded: bool,
 }
 
 impl HttpBody for Rest {
@@ -150,12 +182,17 @@ impl HttpBody for Rest {
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
-        _: &mut Context<'_>,
+        cx: &mut Context<'_>,
     ) -> Poll<Option<Result<hyper::body::Frame<Bytes>, Infallible>>> {
         let this = &mut *self;
         if this.piece.is_empty() {
             if this.body.is_done {
                 return Poll::Ready(None);
+            }
+            this.has_yielded = !this.has_yielded;
+            if this.has_yielded {
+                cx.waker().wake_by_ref();
+                return Poll::Pending;
             }
             this.body.fill(&mut this.piece);
         }
@@ -198,6 +235,8 @@ mod tests {
             f32::MIN_POSITIVE,
             f32::MAX,
             0.1,
+            0.012_345_679,
+            -1.234_567_9e-30,
             1e7,
             -123_456.79,
             f32::from_bits(1),

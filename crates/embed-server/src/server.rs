@@ -5,6 +5,7 @@ use std::future::{Future, poll_fn};
 use std::io;
 use std::sync::Arc;
 use std::task::Poll;
+use std::time::Duration;
 
 use embed_batcher::ConfigError;
 use embed_core::{Input, RowInfo};
@@ -124,10 +125,12 @@ impl Server {
             // Without a connection there is nobody to tell.
             let _ = drained.send(app.drained_at());
             let deadline = drain(&app).await;
-            doors.empty(deadline).await
+            // Those whose work was cut off are still told so.
+            doors.empty(deadline + LAST_ANSWERS).await
         };
         // Who comes while the server drains is told so.
         let abandoned = doors.open_until(ending).await;
+        doors.last_words().await;
         Ended { abandoned }
     }
 }
@@ -137,6 +140,9 @@ impl fmt::Debug for Server {
         f.debug_struct("Server").field("address", &self.address).finish_non_exhaustive()
     }
 }
+
+/// How long connections may take beyond the time for draining, to be told that their work was cut off.
+const LAST_ANSWERS: Duration = Duration::from_secs(1);
 
 /// Names lead to one model.
 fn check_names(models: &[ServedModel]) -> Result<(), StartError> {

@@ -5,6 +5,7 @@ mod signals;
 use std::env;
 use std::ffi::OsString;
 use std::fs;
+use std::panic;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -18,7 +19,7 @@ use embed_server::{
 use tokio::runtime::Builder;
 
 use crate::cli::{GlobalArgs, ServeArgs};
-use crate::console::{Console, count};
+use crate::console::{self, Console, count};
 use crate::exit_code::Outcome;
 use crate::model;
 use signals::Signals;
@@ -33,6 +34,7 @@ pub(crate) fn run(args: &ServeArgs, global: &GlobalArgs, console: Console) -> Re
         return Ok(Outcome::Done);
     }
     let keys = keys(&resolved, &env, console)?;
+    keep_texts_out_of_the_log();
     let Resolved { settings, models, .. } = resolved;
     let runtime = Builder::new_multi_thread()
         .worker_threads(settings.threads().get())
@@ -61,6 +63,16 @@ pub(crate) fn run(args: &ServeArgs, global: &GlobalArgs, console: Console) -> Re
     let connections = count(abandoned as u64, "connection");
     console.warn(&format!("{connections} cut off after the time for draining (--drain)"));
     Ok(Outcome::Incomplete)
+}
+
+/// From now on a panic says where it happened and not what it is about: that could be a text of a caller.
+fn keep_texts_out_of_the_log() {
+    panic::set_hook(Box::new(|panic| {
+        let place = panic.location().map(ToString::to_string).unwrap_or_default();
+        console::fault(&format!(
+            "a fault of this program at {place}; the request was answered with 500"
+        ));
+    }));
 }
 
 /// The settings of all sources.

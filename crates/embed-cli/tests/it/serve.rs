@@ -207,7 +207,7 @@ fn a_file_of_keys_that_others_can_read_is_warned_of() -> io::Result<()> {
     fs::write(&keys, "sk-secret\n")?;
     fs::set_permissions(&keys, fs::Permissions::from_mode(0o644))?;
     let server = Serving::local(folder.path(), &["--api-key-file", "keys"])?;
-    let warning = "warning: keys has mode 0644: other users of this machine can read the keys in it (chmod 600)\n";
+    let warning = "warning: keys has mode 0644: every user of this machine can read the keys in it (chmod o-r)\n";
     assert_eq!(server.said, warning);
     assert_eq!(server.ask("POST /v1/embeddings", ONE)?.0, 401);
     fs::write(&keys, "# none\n")?;

@@ -21,6 +21,7 @@ mod lowercase;
 #[cfg(any(test, feature = "tokenizers"))]
 mod missing_unknown;
 mod scratch;
+mod spellings;
 #[cfg(test)]
 mod test_both;
 #[cfg(test)]
@@ -44,6 +45,7 @@ use huggingface::HuggingFace;
 #[cfg(feature = "tokenizers")]
 pub(crate) use huggingface::{Parsed, parse};
 use scratch::Borrowed;
+pub(crate) use spellings::Spellings;
 use unigram::Unigram;
 use word_level::WordLevel;
 use wordpiece::WordPiece;

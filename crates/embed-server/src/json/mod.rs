@@ -177,8 +177,9 @@ impl<'de, T: Object> Visitor<'de> for ObjectSeed<'_, T> {
     fn visit_map<A: MapAccess<'de>>(mut self, mut map: A) -> Result<T, A::Error> {
         while map.next_key_seed(NameSeed(self.field))?.is_some() {
             if !self.object.take(self.field, &mut map, self.fault)? {
-                // The object itself is the first level.
-                map.next_value_seed(Skipped { depth: self.depth - 1, fault: self.fault })?;
+                // The object itself is the first level. One within the body may be beyond the limit.
+                let depth = self.depth.saturating_sub(1);
+                map.next_value_seed(Skipped { depth, fault: self.fault })?;
             }
         }
         Ok(self.object)

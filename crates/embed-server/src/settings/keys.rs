@@ -32,7 +32,7 @@ pub struct LoadedKeys {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum KeysWarning {
-    /// Other users of the machine may read the file.
+    /// Every user of the machine may read the file.
     Readable {
         /// The file.
         path: PathBuf,
@@ -46,7 +46,7 @@ impl fmt::Display for KeysWarning {
         match self {
             Self::Readable { path, mode } => write!(
                 f,
-                "{} has mode {mode:04o}: other users of this machine can read the keys in it (chmod 600)",
+                "{} has mode {mode:04o}: every user of this machine can read the keys in it (chmod o-r)",
                 path.display()
             ),
         }
@@ -173,7 +173,7 @@ fn add<'a>(
     if keys.len() == before { Err(KeysError::None { origin: origin.clone() }) } else { Ok(()) }
 }
 
-/// A warning if others than the owner may read the file.
+/// A warning if everybody may read the file. That a group may is how a service is given a file.
 #[cfg(unix)]
 fn readable(path: &Path) -> io::Result<Option<KeysWarning>> {
     use std::os::unix::fs::PermissionsExt as _;
@@ -181,7 +181,7 @@ fn readable(path: &Path) -> io::Result<Option<KeysWarning>> {
     // A pipe or a device has no contents that others could read.
     let metadata = fs::metadata(path)?;
     let mode = metadata.permissions().mode() & 0o7777;
-    let is_open = metadata.is_file() && mode & 0o044 != 0;
+    let is_open = metadata.is_file() && mode & 0o004 != 0;
     Ok(is_open.then(|| KeysWarning::Readable { path: path.to_owned(), mode }))
 }
 
@@ -264,7 +264,7 @@ mod tests {
         let folder = tempfile::tempdir()?;
         let path = folder.path().join("keys");
         fs::write(&path, "key\n")?;
-        for (mode, warns) in [(0o600, false), (0o400, false), (0o640, true), (0o604, true)] {
+        for (mode, warns) in [(0o600, false), (0o400, false), (0o640, false), (0o604, true)] {
             chmod(&path, mode);
             let warnings = Keys::load(Some(&path), None)?.warnings;
             let expected = KeysWarning::Readable { path: path.clone(), mode };

@@ -108,7 +108,7 @@ pub const TABLE: &[Setting] = &[
         "What becomes of an empty text: `reject` refuses the request, `zero` gives a row of zeros"
     ),
     setting!(Limits, body_bytes, Bytes((1, LARGEST_BODY)), "Bytes of one request body"),
-    setting!(Limits, json_depth, Count((1, 128)), "Brackets within brackets in a body"),
+    setting!(Limits, json_depth, Count((1, 127)), "Brackets within brackets in a body"),
     setting!(Limits, max_inputs, Count((1, MANY)), "Inputs of one request"),
     setting!(Limits, max_text_chars, Count((1, MANY)), "Unicode code points of one text"),
     setting!(

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use axum::Router;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{Instant, timeout, timeout_at};
 
 use super::connection;
 use super::listener::{Listener, Socket};
@@ -29,7 +29,7 @@ pub(crate) struct Doors {
 }
 
 /// So many connections beyond the limit are told why they are not served. Beyond that they are closed.
-const REFUSED_AT_ONCE: usize = 64;
+const REFUSED_AT_ONCE: u32 = 64;
 
 impl Doors {
     pub(crate) fn new(
@@ -44,7 +44,7 @@ impl Doors {
             router,
             drained,
             room: Arc::new(Semaphore::new(app.settings.max_connections)),
-            refusing: Arc::new(Semaphore::new(REFUSED_AT_ONCE)),
+            refusing: Arc::new(Semaphore::new(REFUSED_AT_ONCE as usize)),
         }
     }
 
@@ -71,6 +71,13 @@ impl Doors {
             Ok(_) => 0,
             Err(_) => limit - self.room.available_permits(),
         }
+    }
+
+    /// Ready when all who were refused have been told so, or in a moment.
+    pub(crate) async fn last_words(&self) {
+        let all = self.refusing.acquire_many(REFUSED_AT_ONCE);
+        // Who does not listen is not waited for.
+        let _ = timeout(Duration::from_secs(2), all).await;
     }
 
     async fn accept_forever(&self) -> Infallible {

@@ -95,7 +95,7 @@ fn help_ends_without_a_full_stop_and_begins_with_a_capital() {
 fn limits_hold() {
     for (key, right, wrong) in [
         ("body_bytes", &["1", "1GiB"][..], &["0", "1025MiB", "", "x", "-1"][..]),
-        ("json_depth", &["1", "128"], &["0", "129"]),
+        ("json_depth", &["1", "127"], &["0", "128"]),
         ("queue_reserve", &["0"], &["-1", "1.0"]),
         ("threads", &["1", "1024", "auto"], &["0", "1025", "all"]),
         ("keep_alive", &["1ms", "24h"], &["0s", "25h", "10"]),
