@@ -36,6 +36,9 @@ pub(crate) struct Args {
     /// Where random numbers begin
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
+    /// Settings of the server, after `--`
+    #[arg(last = true, value_name = "SETTING")]
+    settings: Vec<String>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -53,15 +56,15 @@ pub(crate) fn run(args: &Args) -> Result<bool> {
     let mut passed = true;
     if wants(Part::Terminate) {
         let program = programs::embed(args.bin.as_deref())?;
-        passed &= terminate::run(&program, args.rounds)?;
+        passed &= terminate::run(&program, &args.settings, args.rounds)?;
     }
     if wants(Part::Panics) || wants(Part::Overload) {
         let program = programs::faulty(args.faulty.as_deref())?;
         if wants(Part::Panics) {
-            passed &= panics::run(&program)?;
+            passed &= panics::run(&program, &args.settings)?;
         }
         if wants(Part::Overload) {
-            passed &= overload::run(&program, args.seconds, args.seed)?;
+            passed &= overload::run(&program, &args.settings, args.seconds, args.seed)?;
         }
     }
     println!("\n{}", if passed { "All passed." } else { "NOT all passed." });
@@ -69,8 +72,8 @@ pub(crate) fn run(args: &Args) -> Result<bool> {
 }
 
 /// The example whose model takes a millisecond for each text.
-fn slowed(program: &Path, cores: Option<&str>, arguments: &[&str]) -> Result<Server> {
+fn slowed(program: &Path, cores: Option<&str>, settings: &[String]) -> Result<Server> {
     let mut command = on_cores(cores, program);
-    command.args(["--text-micros", "1000", "--listen", "127.0.0.1:0"]).args(arguments);
+    command.args(["--text-micros", "1000", "--listen", "127.0.0.1:0"]).args(settings);
     Server::start(command)
 }

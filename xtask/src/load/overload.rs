@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result};
 
 use crate::random::Random;
-use crate::serve::bodies::{self, EMBEDDINGS, Format, short_texts};
+use crate::serve::bodies::{self, EMBEDDINGS, Format};
 use crate::serve::http::{Client, Failure};
 use crate::serve::metrics::Metrics;
 use crate::serve::process::{Server, move_to_cores};
@@ -28,9 +28,8 @@ use crate::serve::{now, pause};
 
 use super::slowed;
 
-/// Texts of a request: eight requests are in flight for every 64 texts that wait, so that the queue fills
-/// before the connections run out.
-const TEXTS: usize = 8;
+/// Texts of a request: several, so that the queue fills before the connections run out.
+const TEXTS: usize = 16;
 
 /// Connections at the peak.
 const PEAK_CLIENTS: usize = 64;
@@ -76,39 +75,40 @@ struct Tally {
     late: Vec<f64>,
 }
 
-pub(super) fn run(program: &Path, seconds: u64, seed: u64) -> Result<bool> {
+pub(super) fn run(program: &Path, settings: &[String], seconds: u64, seed: u64) -> Result<bool> {
     println!("\n## Overload\n");
     let pinned = thread::available_parallelism().is_ok_and(|cores| cores.get() > 1);
     let cores = thread::available_parallelism().map_or(1, std::num::NonZero::get);
     if pinned {
         move_to_cores("1")?;
     }
-    let done = overload(program, pinned.then_some("0"), Duration::from_secs(seconds), seed);
+    let server = slowed(program, pinned.then_some("0"), settings)?;
+    let done = overload(&server, pinned, Duration::from_secs(seconds), seed);
     if pinned {
         move_to_cores(&format!("0-{}", cores - 1))?;
     }
     done
 }
 
-fn overload(program: &Path, cores: Option<&str>, length: Duration, seed: u64) -> Result<bool> {
-    let server = slowed(program, cores, &[])?;
-    let requests = requests(server.address)?;
-    let peak = peak(server.address, &requests)?;
+fn overload(server: &Server, pinned: bool, length: Duration, seed: u64) -> Result<bool> {
+    let target = Target { address: server.address, model: first_model(server.address)? };
+    let peak = peak(&target)?;
     println!(
         "The peak is {peak:.0} texts a second ({PEAK_CLIENTS} connections, {TEXTS} texts a request, \
          {} s). {}\n",
         PEAK_TIME.as_secs(),
-        match cores {
-            Some(cores) => format!("The server runs on core {cores}, the clients on core 1."),
-            None => "Server and clients share the only core.".to_owned(),
+        if pinned {
+            "The server runs on core 0, the clients on core 1."
+        } else {
+            "Server and clients share the only core."
         },
     );
     let memory = Mutex::new(Vec::new());
     let done = AtomicBool::new(false);
     let started = now();
     let (tally, took) = thread::scope(|scope| {
-        scope.spawn(|| watch(&server, started, &done, &memory));
-        let tally = flood(server.address, &requests, peak * 2.0 / TEXTS as f64, length, seed);
+        scope.spawn(|| watch(server, started, &done, &memory));
+        let tally = flood(&target, peak * 2.0 / TEXTS as f64, length, seed);
         let took = started.elapsed();
         done.store(true, Ordering::Release);
         (tally, took)
@@ -119,30 +119,40 @@ fn overload(program: &Path, cores: Option<&str>, length: Duration, seed: u64) ->
     let mut report = Report::default();
     report.goodput(&tally, peak, length);
     report.answers(&tally, took);
-    report.left_behind(&server)?;
+    report.left_behind(server)?;
     report.memory(&memory, length);
     Ok(report.print())
 }
 
-fn requests(address: SocketAddr) -> Result<Vec<Vec<u8>>> {
-    let model = first_model(address)?;
-    let texts = short_texts(256 * TEXTS, 1);
-    let body = |texts: &[String]| bodies::embeddings(&model, texts, Format::Base64);
-    Ok(texts.chunks(TEXTS).map(|texts| bodies::post(address, EMBEDDINGS, &body(texts))).collect())
+/// Whom all clients ask.
+struct Target {
+    address: SocketAddr,
+    model: String,
+}
+
+impl Target {
+    /// A request whose texts are in no other one: the same text in two requests is computed once.
+    fn request(&self, serial: usize) -> Vec<u8> {
+        let text = |number| format!("{serial}.{number} how do I change the oil in my car");
+        let texts: Vec<String> = (0..TEXTS).map(text).collect();
+        let body = bodies::embeddings(&self.model, &texts, Format::Base64);
+        bodies::post(self.address, EMBEDDINGS, &body)
+    }
 }
 
 /// Texts a second with clients that always ask.
-fn peak(address: SocketAddr, requests: &[Vec<u8>]) -> Result<f64> {
+fn peak(target: &Target) -> Result<f64> {
     let warm = now() + Duration::from_secs(1);
     let end = warm + PEAK_TIME;
     let counts = thread::scope(|scope| {
         let clients: Vec<_> = (0..PEAK_CLIENTS)
             .map(|number| {
                 scope.spawn(move || -> Result<usize, Failure> {
-                    let mut client = Client::connect(address, PATIENCE)?;
+                    let mut client = Client::connect(target.address, PATIENCE)?;
                     let mut count = 0;
-                    for request in requests.iter().cycle().skip(number * 4) {
-                        let status = client.exchange(request)?.status;
+                    // Far from the numbers of the flood.
+                    for serial in (1_000_000_000 + number..).step_by(PEAK_CLIENTS) {
+                        let status = client.exchange(&target.request(serial))?.status;
                         let at = now();
                         if at >= end {
                             break;
@@ -163,13 +173,7 @@ fn peak(address: SocketAddr, requests: &[Vec<u8>]) -> Result<f64> {
 }
 
 /// Requests at a rate that does not depend on answers.
-fn flood(
-    address: SocketAddr,
-    requests: &[Vec<u8>],
-    rate: f64,
-    length: Duration,
-    seed: u64,
-) -> Result<Tally> {
+fn flood(target: &Target, rate: f64, length: Duration, seed: u64) -> Result<Tally> {
     let schedule = poisson(rate, length, seed);
     let next = AtomicUsize::new(0);
     let started = now();
@@ -188,11 +192,13 @@ fn flood(
                     pause(scheduled.saturating_duration_since(now()));
                     tally.late.push(scheduled.elapsed().as_secs_f64());
                     let mut random = Random::new(seed ^ (index as u64) << 20);
-                    let request = &requests[index % requests.len()];
+                    let request = target.request(index);
                     let outcome = if random.once_in(LEAVES) {
-                        leave(address, request, scheduled, &mut random)
+                        // One connection for each client, so that there are no more than clients.
+                        drop(kept.take());
+                        leave(target.address, &request, scheduled, &mut random)
                     } else {
-                        ask(&mut kept, address, request, scheduled)
+                        ask(&mut kept, target.address, &request, scheduled)
                     };
                     tally.count(outcome, started.elapsed() <= length);
                 }
@@ -385,12 +391,16 @@ impl Report {
             self.0.push(("memory does not grow", "too few samples".to_owned(), false));
             return;
         };
+        let quarters: Vec<String> = (0..=4)
+            .filter_map(|quarter| memory.get(((memory.len() - 1) * quarter) / 4))
+            .map(|(_, bytes)| format!("{:.1}", bytes / 1e6))
+            .collect();
         let said = format!(
-            "{:.1} ± {:.1} kB a second over the second half ({} samples, the last {:.1} MB)",
+            "{:.1} ± {:.1} kB a second over the second half ({} samples); {} MB after each quarter",
             line.slope / 1e3,
             line.error / 1e3,
             second.len(),
-            second.last().map_or(0.0, |(_, bytes)| bytes / 1e6),
+            quarters.join(", "),
         );
         // Three errors are more than chance; below a megabyte it is the allocator's.
         let grows = line.slope > 3.0 * line.error && line.slope * half > GROWTH;

@@ -14,7 +14,7 @@ use crate::serve::programs::first_model;
 
 use super::slowed;
 
-/// The text at which the model panics.
+/// The text at which the model panics, unless it is told another.
 const PANIC: &str = "panic!";
 
 /// Ordinary clients, and the requests of each.
@@ -23,9 +23,9 @@ const REQUESTS: usize = 20;
 
 const PATIENCE: Duration = Duration::from_secs(30);
 
-pub(super) fn run(program: &Path) -> Result<bool> {
+pub(super) fn run(program: &Path, settings: &[String]) -> Result<bool> {
     println!("\n## A model that panics\n");
-    let mut server = slowed(program, None, &["--panic-on", PANIC])?;
+    let mut server = slowed(program, None, settings)?;
     let (address, model) = (server.address, first_model(server.address)?);
     let request = |texts: &[String]| {
         bodies::post(address, EMBEDDINGS, &bodies::embeddings(&model, texts, Format::Float))
