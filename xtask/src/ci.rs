@@ -1,7 +1,7 @@
 //! `cargo xtask ci`: every check, in the order in which failures are cheapest.
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::time::Instant;
 
 use anyhow::{Context as _, Result};
@@ -114,12 +114,31 @@ pub(crate) fn run(args: &Args) -> Result<bool> {
             }
         }
     }
+    if !has_cpp20() {
+        println!(
+            "== not run: the Metal kernels, compiled as C++ and compared with the definition: \
+             neither $CXX nor g++, clang++, c++ is a C++20 compiler here"
+        );
+    }
     if failed.is_empty() {
         println!("== all {} checks passed", CHECKS.len());
     } else {
         println!("== failed: {}", failed.join(", "));
     }
     Ok(failed.is_empty())
+}
+
+/// Whether the tests of the Metal kernels, which look for a compiler in the same places, have one.
+fn has_cpp20() -> bool {
+    let usual = ["g++", "clang++", "c++"].map(str::to_owned);
+    std::env::var("CXX").into_iter().chain(usual).any(|name| is_cpp20(&name))
+}
+
+/// Whether a program compiles an empty file as C++20.
+fn is_cpp20(program: &str) -> bool {
+    let mut compiler = Command::new(program);
+    compiler.args(["-std=c++20", "-fsyntax-only", "-x", "c++", "-"]).stdin(Stdio::null());
+    compiler.output().is_ok_and(|output| output.status.success())
 }
 
 #[expect(clippy::disallowed_methods, reason = "the time is told to the user and decides nothing")]
@@ -136,4 +155,15 @@ pub(crate) fn workspace_folder() -> &'static Path {
 pub(crate) fn target_folder() -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR")
         .map_or_else(|| workspace_folder().join("target"), PathBuf::from)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_no_compiler_is_none() {
+        assert!(!is_cpp20("/nowhere/g++"));
+        assert!(!is_cpp20("false"));
+    }
 }

@@ -11,11 +11,13 @@ mod bench_device;
 mod bench_server;
 mod check_metal;
 mod ci;
+mod clients;
 mod hostile;
 mod load;
 mod parity;
 mod ptx;
 mod random;
+mod schema;
 mod serve;
 mod soak;
 mod tidy;
@@ -43,6 +45,10 @@ enum Task {
     /// Compares a GPU with the definition, measures it beside PyTorch, and writes docs/bench-cuda.md
     #[cfg(feature = "cuda")]
     BenchDevice(bench_device::Args),
+    /// Drives a real server with real clients of OpenAI and Ollama, and writes docs/clients.md
+    Clients(clients::Args),
+    /// Puts the description of the server's routes to the test with schemathesis
+    Schema(schema::Args),
     /// Sends a server what no client should send, and bounds its answers, its time and its memory
     Hostile(hostile::Args),
     /// Ends a server under load, overloads it, and lets its model panic
@@ -66,6 +72,8 @@ fn main() -> ExitCode {
         Task::Bench(args) => bench::run(&args),
         #[cfg(feature = "cuda")]
         Task::BenchDevice(args) => bench_device::run(&args),
+        Task::Clients(args) => clients::run(&args),
+        Task::Schema(args) => schema::run(&args),
         Task::Hostile(args) => hostile::run(&args),
         Task::Load(args) => load::run(&args),
         Task::BenchServer(args) => bench_server::run(&args),

@@ -5,6 +5,7 @@ mod commands;
 mod console;
 mod exit_code;
 mod interrupt;
+mod memory;
 mod model;
 
 use std::process::ExitCode;

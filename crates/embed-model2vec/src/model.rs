@@ -238,6 +238,19 @@ impl StaticModel {
         &self.options
     }
 
+    /// The same model with another [`ModelOptions::max_text_bytes`].
+    #[must_use]
+    pub fn with_max_text_bytes(mut self, max_text_bytes: usize) -> Self {
+        self.options.max_text_bytes = max_text_bytes;
+        self
+    }
+
+    /// Whether a tokenizer of this crate serves the model, which needs a small multiple of the memory of a
+    /// text; the `tokenizers` crate, which serves all others, needs hundreds of times as much.
+    pub fn has_own_tokenizer(&self) -> bool {
+        self.tokenizer.is_own()
+    }
+
     /// What the model is, in words and numbers.
     pub fn description(&self) -> Description {
         let vocabulary = self.tokenizer.vocabulary();

@@ -102,8 +102,13 @@ impl App {
 
     /// What of an input is taken.
     pub(crate) fn input_limits(&self) -> InputLimits {
-        let Settings { max_inputs, max_text_chars, json_depth, .. } = self.settings;
-        InputLimits { inputs: max_inputs, text_chars: max_text_chars, depth: json_depth }
+        let settings = &self.settings;
+        InputLimits {
+            inputs: settings.max_inputs,
+            text_chars: settings.max_text_chars,
+            ids: settings.max_request_tokens,
+            depth: settings.json_depth,
+        }
     }
 
     /// Reads a body as the fields of `object`, and gives its part of the budget along.

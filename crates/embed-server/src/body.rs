@@ -32,7 +32,9 @@ pub(crate) async fn read(
     if announced.is_some_and(|length| length > settings.body_bytes as u64) {
         return Err(ApiError::large_body(settings.body_bytes));
     }
-    let reading = read_to_end(request.into_body(), settings.body_bytes, budget);
+    // Memory that nothing was written to yet is none.
+    let expected = announced.and_then(|length| usize::try_from(length).ok()).unwrap_or(0);
+    let reading = read_to_end(request.into_body(), expected, settings.body_bytes, budget);
     match tokio::time::timeout(settings.body_timeout, reading).await {
         Ok(received) => received,
         Err(_) => Err(ApiError::slow_body(settings.body_timeout)),
@@ -43,7 +45,12 @@ fn announced_length(headers: &HeaderMap) -> Option<u64> {
     headers.get(CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
 }
 
-async fn read_to_end(mut body: Body, limit: usize, budget: &Budget) -> Result<Received, ApiError> {
+async fn read_to_end(
+    mut body: Body,
+    expected: usize,
+    limit: usize,
+    budget: &Budget,
+) -> Result<Received, ApiError> {
     let mut share = budget.take(0).expect("nothing is always left");
     let mut first = Bytes::new();
     let mut rest: Vec<u8> = Vec::new();
@@ -63,6 +70,7 @@ async fn read_to_end(mut body: Body, limit: usize, budget: &Budget) -> Result<Re
             first = data;
         } else {
             if rest.is_empty() {
+                rest.reserve_exact(expected);
                 rest.extend_from_slice(&std::mem::take(&mut first));
             }
             rest.extend_from_slice(&data);
@@ -128,7 +136,7 @@ mod tests {
     }
 
     async fn read_back(body: Body, limit: usize, budget: &Budget) -> Result<usize, StatusCode> {
-        let received = read_to_end(body, limit, budget).await;
+        let received = read_to_end(body, 0, limit, budget).await;
         received.map(|received| received.bytes.len()).map_err(|error| error.status)
     }
 
@@ -139,7 +147,7 @@ mod tests {
         let large = Err(StatusCode::PAYLOAD_TOO_LARGE);
         assert_eq!(read_back(Body::from("0123456789x"), 10, &budget).await, large);
         assert_eq!(budget.used(), 0, "given back");
-        let kept = read_to_end(Body::from("0123456789"), 10, &budget).await.expect("fits");
+        let kept = read_to_end(Body::from("0123456789"), 10, 10, &budget).await.expect("fits");
         let other = budget.take(5).expect("fits");
         let full = Err(StatusCode::TOO_MANY_REQUESTS);
         assert_eq!(read_back(Body::from("0123456789"), 10, &budget).await, full);

@@ -4,7 +4,7 @@ use embed_batcher::OwnedInput;
 use tiktoken_rs::cl100k_base_singleton;
 
 use crate::error::ApiError;
-use crate::json::Input;
+use crate::json::{Input, check_chars};
 use crate::settings::{EmptyInput, Settings, TokenIds};
 
 /// The inputs for a model whose vocabulary has `vocabulary` ids, from the field `name`.
@@ -107,14 +107,7 @@ fn cl100k(
         }
         let text = String::from_utf8(bytes)
             .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned());
-        let limit = settings.max_text_chars;
-        if text.len() > limit && text.chars().count() > limit {
-            let message = format!(
-                "{}: its token ids stand for more than {limit} characters (setting `max_text_chars`)",
-                place(position)
-            );
-            return Err(ApiError::over_limit(name, message));
-        }
+        check_chars(&text, settings.max_text_chars, name, &place(position))?;
         Ok(OwnedInput::Text(text.into()))
     };
     lists.into_iter().enumerate().map(decode).collect()

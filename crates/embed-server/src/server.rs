@@ -130,7 +130,7 @@ impl Server {
         };
         // Who comes while the server drains is told so.
         let abandoned = doors.open_until(ending).await;
-        doors.last_words().await;
+        doors.close().await;
         Ended { abandoned }
     }
 }

@@ -6,7 +6,7 @@ use embed_model2vec::StaticModel;
 use embed_model2vec::device::{Device, available};
 
 use super::forwards::{rounded, variants};
-use super::report::Report;
+use super::report::{Report, Rule};
 
 /// Moves a model to a device, which must not be the processor.
 pub(super) fn moved(model: StaticModel, device: Device) -> Result<StaticModel> {
@@ -38,9 +38,9 @@ pub(super) fn compare(
     for (name, options) in variants() {
         let expected = processor.embed_with(&texts, &options)?;
         let rows = moved.embed_with(&texts, &options)?;
-        let line =
-            rounded(format!("{device}, {name}"), processor, &options, &texts, &rows, &expected)?;
-        report.add(line);
+        let name = format!("{device}, {name}");
+        let rule = Rule::Normalized;
+        report.add(rounded(name, rule, processor, &options, &texts, &rows, &expected)?);
     }
     Ok(())
 }

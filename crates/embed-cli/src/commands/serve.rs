@@ -21,6 +21,7 @@ use tokio::runtime::Builder;
 use crate::cli::{GlobalArgs, ServeArgs};
 use crate::console::{self, Console, count};
 use crate::exit_code::Outcome;
+use crate::memory;
 use crate::model;
 use signals::Signals;
 
@@ -35,6 +36,7 @@ pub(crate) fn run(args: &ServeArgs, global: &GlobalArgs, console: Console) -> Re
     }
     let keys = keys(&resolved, &env, console)?;
     keep_texts_out_of_the_log();
+    memory::give_large_blocks_back();
     let Resolved { settings, models, .. } = resolved;
     let runtime = Builder::new_multi_thread()
         .worker_threads(settings.threads().get())
@@ -130,17 +132,22 @@ fn open(
         "--subfolder is a folder within one model, and there are {}: give the whole path with --model",
         entries.len()
     );
-    // The server's own limits are the ones that hold: a character has at most four bytes.
+    // The server's own limit is the one that holds: a character has at most four bytes. Not where tokenizing
+    // takes many times the memory of a text.
     let max_text_bytes = settings.max_text_chars.saturating_mul(4).min(settings.body_bytes);
-    let options = ModelOptions::default().with_max_text_bytes(max_text_bytes);
     let encode_options = global.encode_options();
     let open = |entry: ModelEntry| {
         let place = match &entry.place {
             ModelPlace::BuiltIn => None,
             ModelPlace::Named(place) => Some(place.as_str()),
         };
-        let model = model::open_at(place, options.clone(), global, console)
+        let model = model::open_at(place, ModelOptions::default(), global, console)
             .with_context(|| format!("model {} ({})", entry.name, entry.origin))?;
+        let model = if model.has_own_tokenizer() {
+            model.with_max_text_bytes(max_text_bytes)
+        } else {
+            model
+        };
         let place = if model.device_name().is_some() { Place::Device } else { Place::Processor };
         Ok(ServedModel {
             name: entry.name,

@@ -59,14 +59,20 @@ pub struct Case {
     pub raw: f32,
 }
 
+impl Case {
+    /// Whether every row that is not normalized has the bits of the definition, and every normalized one
+    /// is within [`LIMIT`]. Not a number is no deviation that is small enough.
+    pub fn passed(&self) -> bool {
+        self.rows > 0 && self.raw == 0.0 && self.normalized <= LIMIT
+    }
+}
+
 impl Report {
     /// Whether every row that is not normalized has the bits of the definition, every normalized one is
     /// within [`LIMIT`], and nothing was launched or fetched more than once.
     pub fn passed(&self) -> bool {
         let once = self.counts.launches == self.batches && self.counts.read_backs == self.batches;
-        // Not a number is no deviation that is small enough.
-        let sound = |case: &Case| case.rows > 0 && case.raw == 0.0 && case.normalized <= LIMIT;
-        once && self.batches > 0 && self.cases.iter().all(sound)
+        once && self.batches > 0 && self.cases.iter().all(Case::passed)
     }
 }
 
@@ -96,6 +102,54 @@ pub fn run(device: Device, bags: usize, seed: u64) -> Result<Report, DeviceError
     run_with(|table| upload(device, table), &device.to_string(), bags, seed)
 }
 
+/// Pools a few rows on a device, in every way, and compares them with the definition: enough to tell a
+/// device that works from one that does not, in an instant. On the processor, all levels that it has.
+///
+/// # Errors
+///
+/// [`DeviceError`]: the device is not there, or failed.
+pub fn try_out(device: Device) -> Result<Case, DeviceError> {
+    const DIM: usize = 64;
+    const BAGS: usize = 8;
+    let mut random = Random::new(1);
+    let weights = random_weights(&mut random, Kind::F32, DIM, true, true);
+    let bags = random_bags(&mut random, BAGS, false);
+    let mut case = Case { kind: name_of(Kind::F32), dim: DIM, rows: 0, normalized: 0.0, raw: 0.0 };
+    let definition = (&weights, Level::SCALAR);
+    if device == Device::Cpu {
+        for level in Level::available() {
+            compare(&Processor { weights: &weights, level }, definition, &bags, &mut case)?;
+        }
+    } else {
+        let pool = upload(device, &DeviceTable::new(&weights, &[], device)?)?;
+        compare(&*pool, definition, &bags, &mut case)?;
+    }
+    Ok(case)
+}
+
+/// One level of the processor as a device.
+#[derive(Debug)]
+struct Processor<'a> {
+    weights: &'a Weights,
+    level: Level,
+}
+
+impl PoolRows for Processor<'_> {
+    fn pool(&self, task: Task<'_>) -> Result<(), DeviceError> {
+        let Task { bags, columns, normalize, out } = task;
+        out.copy_from_slice(&pooled(self.level, self.weights, bags, columns, normalize));
+        Ok(())
+    }
+
+    fn name(&self) -> &str {
+        self.level.name()
+    }
+
+    fn counts(&self) -> Counts {
+        Counts::default()
+    }
+}
+
 /// The same with another way to get a table onto a device.
 pub(crate) fn run_with(
     upload: impl Fn(&DeviceTable<'_>) -> Result<Box<dyn PoolRows>, DeviceError>,
@@ -122,7 +176,7 @@ pub(crate) fn run_with(
                 let pool = upload(&table)?;
                 let bags = random_bags(&mut random, each, variant == 0);
                 pool.name().clone_into(&mut report.device);
-                report.batches += compare(&*pool, &weights, &bags, &mut case)?;
+                report.batches += compare(&*pool, (&weights, Level::best()), &bags, &mut case)?;
                 let counts = pool.counts();
                 report.counts.launches += counts.launches;
                 report.counts.read_backs += counts.read_backs;
@@ -133,10 +187,10 @@ pub(crate) fn run_with(
     Ok(report)
 }
 
-/// Pools the bags on both sides, cut and normalized in every way; gives the number of batches.
+/// Pools the bags on the device and at a level of the processor, cut and normalized in every way; gives the number of batches.
 fn compare(
     pool: &dyn PoolRows,
-    weights: &Weights,
+    (weights, level): (&Weights, Level),
     bags: &Bags,
     case: &mut Case,
 ) -> Result<u64, DeviceError> {
@@ -149,7 +203,7 @@ fn compare(
             let mut found = vec![f32::NAN; bags.len() * columns];
             pool.pool(Task { bags, columns, normalize, out: &mut found })?;
             batches += 1;
-            let expected = pooled(Level::best(), weights, bags, columns, normalize);
+            let expected = pooled(level, weights, bags, columns, normalize);
             let worst = if normalize.is_some() { &mut case.normalized } else { &mut case.raw };
             for (found, expected) in found.iter().zip(&expected) {
                 let deviation = (found - expected).abs() / expected.abs().max(1.0);
@@ -272,6 +326,14 @@ mod tests {
         Ok(())
     }
 
+    #[test]
+    fn the_processor_works() -> Result<(), DeviceError> {
+        let case = try_out(Device::Cpu)?;
+        assert!(case.passed(), "{case:?}");
+        assert!(try_out(Device::Auto).is_err(), "no device of that name");
+        Ok(())
+    }
+
     /// A device that does what the processor does, except for what it is told to do wrong.
     #[derive(Debug)]
     struct Fake {
@@ -304,7 +366,7 @@ mod tests {
             let fake = Fake { weights: weights(), wrong_by };
             let bags = random_bags(&mut random, 10, false);
             let mut case = Case { kind: "F32", dim: 4, rows: 0, normalized: 0.0, raw: 0.0 };
-            let batches = compare(&fake, &weights(), &bags, &mut case)?;
+            let batches = compare(&fake, (&weights(), Level::best()), &bags, &mut case)?;
             assert_eq!((batches, case.rows), (9, 9 * bags.len()));
             assert_eq!(case.raw == 0.0 && case.normalized == 0.0, !found);
             let counts = Counts { launches: batches, read_backs: batches };

@@ -29,9 +29,12 @@ enum Name {
 }
 
 impl Level {
+    /// The definition, which every machine can run.
+    pub(crate) const SCALAR: Self = Self(Name::Scalar);
+
     /// All levels of this machine, the best one last.
     pub(crate) fn available() -> Vec<Self> {
-        let mut levels = vec![Self(Name::Scalar), Self(Name::Base)];
+        let mut levels = vec![Self::SCALAR, Self(Name::Base)];
         #[cfg(target_arch = "x86_64")]
         levels.extend(detected());
         levels

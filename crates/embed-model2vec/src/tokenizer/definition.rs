@@ -3,17 +3,16 @@
 //! This is the common ground of our own tokenizers: each family looks at a [`Definition`] and either
 //! takes it, completely, or leaves it to the next. Nothing here interprets a pipeline.
 //!
-//! Strings of the vocabulary are borrowed from the file where it has no escapes in them, so that a
-//! vocabulary of half a million pieces costs one list and no copies.
+//! Strings of the vocabulary are borrowed from the file where it has no escapes in them. Pieces with scores
+//! are handed to their list (`scored/`) one by one, as they are read.
 
 use std::borrow::Cow;
 use std::fmt;
 
-use rustc_hash::FxHashMap;
 use serde::de::{Deserialize, Deserializer, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::Value;
 
-use crate::pages;
+use super::scored::ScoredPieces;
 
 /// The parts of a tokenizer file that decide on ids.
 #[derive(Debug, serde::Deserialize)]
@@ -81,70 +80,7 @@ pub(super) enum Vocab<'a> {
     /// Tokens with their ids.
     Ids(Vec<(Cow<'a, str>, u32)>),
     /// Pieces with their scores.
-    Scores(ScoredPieces<'a>),
-}
-
-/// Pieces with their scores; the position is the id.
-///
-/// There are hundreds of thousands of them, read once and given up soon: getting the memory, and giving
-/// it back, costs as much as what is done in it.
-#[derive(Debug, Default)]
-pub(super) struct ScoredPieces<'a> {
-    /// As they stand in the file; empty where there are escapes.
-    texts: Vec<&'a str>,
-    /// Pieces that have escapes in the file.
-    unescaped: FxHashMap<usize, String>,
-    scores: Vec<f64>,
-}
-
-impl<'a> ScoredPieces<'a> {
-    pub(super) fn len(&self) -> usize {
-        self.texts.len()
-    }
-
-    /// The text of a piece; `id` is below [`len`](Self::len).
-    #[inline]
-    pub(super) fn text(&self, id: usize) -> &str {
-        match self.texts[id] {
-            "" => self.unescaped.get(&id).map_or("", String::as_str),
-            text => text,
-        }
-    }
-
-    pub(super) fn texts(&self) -> impl ExactSizeIterator<Item = &str> {
-        (0..self.len()).map(|id| self.text(id))
-    }
-
-    pub(super) fn scores(&self) -> &[f64] {
-        &self.scores
-    }
-
-    fn push(&mut self, text: Cow<'a, str>, score: f64) {
-        if self.texts.len() == self.texts.capacity() {
-            // Room for a large vocabulary once it is not a small one: what stays empty costs nothing.
-            let more = if self.texts.len() < 1 << 14 { 1 << 14 } else { 1 << 19 };
-            pages::reserve(&mut self.texts, more);
-            pages::reserve(&mut self.scores, more);
-        }
-        self.texts.push(match text {
-            Cow::Borrowed(text) => text,
-            Cow::Owned(text) => {
-                self.unescaped.insert(self.texts.len(), text);
-                ""
-            }
-        });
-        self.scores.push(score);
-    }
-}
-
-impl<'a> FromIterator<(Cow<'a, str>, f64)> for ScoredPieces<'a> {
-    fn from_iter<I: IntoIterator<Item = (Cow<'a, str>, f64)>>(entries: I) -> Self {
-        let mut pieces = Self::default();
-        for (text, score) in entries {
-            pieces.push(text, score);
-        }
-        pieces
-    }
+    Scores(Box<ScoredPieces<'a>>),
 }
 
 /// Pairs of tokens that become one, the most important first.
@@ -224,11 +160,8 @@ impl<'de: 'a, 'a> Deserialize<'de> for Vocab<'a> {
             }
 
             fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Self::Value, A::Error> {
-                let mut pieces = ScoredPieces::default();
-                while let Some((Text(text), score)) = list.next_element()? {
-                    pieces.push(text, score);
-                }
-                Ok(Vocab::Scores(pieces))
+                let next = || Ok(list.next_element()?.map(|(Text(text), score)| (text, score)));
+                Ok(Vocab::Scores(Box::new(ScoredPieces::read(next)?)))
             }
         }
         deserializer.deserialize_any(VocabVisitor)
@@ -360,6 +293,35 @@ mod tests {
         assert!(pieces.texts().eq(["a", "▁", ""]));
         assert_eq!(pieces.scores(), [-1.5, 0.0, 2.0]);
         assert_eq!(definition.model.unk_id, Some(1));
+    }
+
+    /// A Unigram file with 100,000 pieces, one of which is written as `piece`.
+    fn long_list(piece: &str) -> String {
+        let mut pieces: Vec<String> =
+            (0..100_000).map(|id| format!(r#"["▁{id}",-{id}.5]"#)).collect();
+        piece.clone_into(&mut pieces[70_000]);
+        let pieces = pieces.join(",");
+        format!(r#"{{"version":"1.0","model":{{"type":"Unigram","vocab":[{pieces}]}}}}"#)
+    }
+
+    #[test]
+    fn a_long_list_of_pieces_keeps_escapes_and_scores() {
+        let json = long_list(r#"["\u2581\"a\\",-0.25]"#);
+        let definition = read(&json).expect("valid");
+        let Vocab::Scores(pieces) = definition.model.vocab else { panic!("a list of scores") };
+        assert_eq!(pieces.len(), 100_000);
+        assert_eq!((pieces.text(70_000), pieces.scores()[70_000]), ("▁\"a\\", -0.25));
+        assert_eq!((pieces.text(99_999), pieces.scores()[99_999]), ("▁99999", -99999.5));
+        let sorted = pieces.sorted().expect("all differ");
+        assert!(sorted.is_sorted_by_key(|piece| pieces.text(piece.id as usize)));
+    }
+
+    #[test]
+    fn an_error_in_a_long_list_is_that_of_the_file() {
+        for piece in [r#"["a"]"#, r#"["a",1,2]"#, r#"["a","b"]"#, "7", r#"["a",1"#, r#"["\x",1]"#] {
+            let error = read(&long_list(piece)).expect_err(piece).to_string();
+            assert!(error.contains(" at line 1 column "), "{piece}: {error}");
+        }
     }
 
     #[test]

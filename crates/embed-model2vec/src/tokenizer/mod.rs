@@ -20,6 +20,7 @@ mod huggingface;
 mod lowercase;
 #[cfg(any(test, feature = "tokenizers"))]
 mod missing_unknown;
+mod scored;
 mod scratch;
 mod spellings;
 #[cfg(test)]
@@ -63,7 +64,7 @@ pub(crate) trait IdSink {
 }
 
 /// What has to be known of all entries of a vocabulary, each token once.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Entries {
     /// The largest id.
     largest: Option<u32>,
@@ -198,6 +199,17 @@ impl Tokenizer {
         }
     }
 
+    /// Whether it is a family of this crate.
+    pub(crate) fn is_own(&self) -> bool {
+        match &self.family {
+            Family::WordPiece(_) | Family::Unigram(_) | Family::Bpe(_) | Family::WordLevel(_) => {
+                true
+            }
+            #[cfg(feature = "tokenizers")]
+            Family::HuggingFace(_) => false,
+        }
+    }
+
     /// Begins to tokenize: a session holds the working memory for one text after the other.
     pub(crate) fn session(&self) -> Session<'_> {
         Session(match &self.family {
@@ -246,7 +258,7 @@ impl Session<'_> {
 }
 
 /// How many entries have which length in code points.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Lengths {
     /// How many entries have each length below [`LONG`].
     short: [usize; LONG],

@@ -22,8 +22,10 @@ pub(crate) enum Input {
 pub(crate) struct InputLimits {
     /// Texts, or lists of ids.
     pub(crate) inputs: usize,
-    /// Unicode code points of a text, and ids of a list.
+    /// Unicode code points of a text.
     pub(crate) text_chars: usize,
+    /// Token ids of all lists together.
+    pub(crate) ids: usize,
     /// Brackets within brackets, for objects within the body.
     pub(crate) depth: usize,
 }
@@ -88,9 +90,10 @@ impl<'de> Visitor<'de> for InputSeed<'_> {
     fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Self::Value, A::Error> {
         let mut elements = Elements::None;
         let mut position = 0;
+        let mut ids_left = self.limits.ids;
         loop {
             let element = Element { position: Some(position), ..Element::of(&self) };
-            let seed = ElementSeed { element, fault: &mut *self.fault };
+            let seed = ElementSeed { element, ids_left: &mut ids_left, fault: &mut *self.fault };
             let Some(value) = list.next_element_seed(seed)? else { break };
             // One list of ids is one input, however long it is.
             let is_one_more = !matches!(value, One::Id(_));
@@ -100,9 +103,6 @@ impl<'de> Visitor<'de> for InputSeed<'_> {
                     self.name, self.limits.inputs
                 );
                 return Err(stop(self.fault, ApiError::over_limit(self.name, message)));
-            }
-            if !is_one_more && position == self.limits.text_chars {
-                return Err(stop(self.fault, element.too_many_ids()));
             }
             if let Err(error) = elements.push(value, element) {
                 return Err(stop(self.fault, error));
@@ -187,30 +187,44 @@ impl Element {
     }
 
     fn check_length(self, text: &str) -> Result<(), ApiError> {
-        let limit = self.limits.text_chars;
-        // No code point takes less than a byte.
-        if text.len() <= limit || text.chars().count() <= limit {
+        // The place is put into words only where it is needed.
+        if text.len() <= self.limits.text_chars {
             return Ok(());
         }
-        let message =
-            format!("{}: more than {limit} characters (setting `max_text_chars`)", self.place());
-        Err(ApiError::over_limit(self.name, message))
+        check_chars(text, self.limits.text_chars, self.name, &self.place())
     }
 
-    fn too_many_ids(self) -> ApiError {
-        let limit = self.limits.text_chars;
-        let message = format!("`{}`: more than {limit} token ids in one input", self.name);
-        ApiError::over_limit(self.name, message)
+    /// An id, after which there are fewer to come.
+    fn id(self, number: u64, left: &mut usize) -> Result<u32, ApiError> {
+        *left = left.checked_sub(1).ok_or_else(|| {
+            let (name, limit) = (self.name, self.limits.ids);
+            let message =
+                format!("`{name}`: more than {limit} token ids (setting `max_request_tokens`)");
+            ApiError::over_limit(name, message)
+        })?;
+        let too_large = |_| self.invalid("a token id is at most 4294967295");
+        u32::try_from(number).map_err(too_large)
     }
+}
 
-    fn id(self, number: u64) -> Result<u32, ApiError> {
-        let too_large = || self.invalid("a token id is at most 4294967295");
-        u32::try_from(number).map_err(|_| too_large())
+/// Whether a text, which stands at `place` of the field `name`, has at most so many code points.
+pub(crate) fn check_chars(
+    text: &str,
+    limit: usize,
+    name: &'static str,
+    place: &str,
+) -> Result<(), ApiError> {
+    // No code point takes less than a byte.
+    if text.len() <= limit || text.chars().count() <= limit {
+        return Ok(());
     }
+    let message = format!("{place}: more than {limit} characters (setting `max_text_chars`)");
+    Err(ApiError::over_limit(name, message))
 }
 
 struct ElementSeed<'a> {
     element: Element,
+    ids_left: &'a mut usize,
     fault: &'a mut Fault,
 }
 
@@ -251,20 +265,20 @@ impl<'de> Visitor<'de> for ElementSeed<'_> {
     }
 
     fn visit_u64<E: serde::de::Error>(self, number: u64) -> Result<One<'de>, E> {
-        self.element.id(number).map(One::Id).map_err(|error| stop(self.fault, error))
+        let id = self.element.id(number, self.ids_left);
+        id.map(One::Id).map_err(|error| stop(self.fault, error))
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<One<'de>, A::Error> {
+        let Self { element, ids_left, fault } = self;
         let mut ids = Vec::new();
-        while let Some(id) =
-            list.next_element_seed(IdSeed { element: self.element, fault: &mut *self.fault })?
-        {
-            if ids.len() == self.element.limits.text_chars {
-                return Err(stop(self.fault, self.element.too_many_ids()));
+        loop {
+            let seed = IdSeed { element, ids_left: &mut *ids_left, fault: &mut *fault };
+            match list.next_element_seed(seed)? {
+                Some(id) => ids.push(id),
+                None => return Ok(One::List(ids)),
             }
-            ids.push(id);
         }
-        Ok(One::List(ids))
     }
 
     fn visit_f64<E: serde::de::Error>(self, number: f64) -> Result<One<'de>, E> {
@@ -280,6 +294,7 @@ impl<'de> Visitor<'de> for ElementSeed<'_> {
 /// One id within a list of them.
 struct IdSeed<'a> {
     element: Element,
+    ids_left: &'a mut usize,
     fault: &'a mut Fault,
 }
 
@@ -306,7 +321,8 @@ impl<'de> Visitor<'de> for IdSeed<'_> {
     }
 
     fn visit_u64<E: serde::de::Error>(self, number: u64) -> Result<u32, E> {
-        self.element.id(number).map_err(|error| stop(self.fault, error))
+        let id = self.element.id(number, self.ids_left);
+        id.map_err(|error| stop(self.fault, error))
     }
 
     fn visit_f64<E: serde::de::Error>(self, number: f64) -> Result<u32, E> {

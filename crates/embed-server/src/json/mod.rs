@@ -57,7 +57,7 @@ use serde::de::{DeserializeSeed, IgnoredAny, MapAccess, Visitor};
 use crate::error::ApiError;
 
 pub(crate) use fields::{Flag, Number, Text};
-pub(crate) use input::{Input, InputLimits, InputSeed};
+pub(crate) use input::{Input, InputLimits, InputSeed, check_chars};
 
 /// What is wrong with a body, once it is known: serde's own errors cannot carry it.
 pub(crate) type Fault = Option<ApiError>;

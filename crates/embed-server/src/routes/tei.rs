@@ -16,7 +16,9 @@ use super::models::answer;
 use crate::app::{Answer, Ask, Urgency};
 use crate::error::ApiError;
 use crate::front::answered_by;
-use crate::json::{Fault, Flag, Input, InputLimits, InputSeed, Number, Object, Text, nested};
+use crate::json::{
+    Fault, Flag, Input, InputLimits, InputSeed, Number, Object, Text, check_chars, nested,
+};
 use crate::model::Running;
 use crate::reply::{self, Encoding, Frame, RowStart};
 
@@ -147,6 +149,8 @@ struct Comparison {
     inputs: Option<Sentences>,
 }
 
+const SOURCE: &str = "inputs.source_sentence";
+
 /// Its `inputs`: one text and those that it is compared with.
 #[derive(Default)]
 struct Sentences {
@@ -180,8 +184,7 @@ impl Object for Sentences {
     ) -> Result<bool, A::Error> {
         match (name, self.limits) {
             ("source_sentence", _) => {
-                self.source =
-                    map.next_value_seed(Text { name: "inputs.source_sentence", fault })?;
+                self.source = map.next_value_seed(Text { name: SOURCE, fault })?;
             }
             ("sentences", Some(limits)) => {
                 let seed = InputSeed { name: "inputs.sentences", limits, fault };
@@ -201,7 +204,8 @@ pub(super) async fn similarity(State(app): Shared, request: Request) -> Result<R
     let model = app.first_model();
     let answer = async {
         let inputs = required(body.inputs, "inputs")?;
-        let source = required(inputs.source, "inputs.source_sentence")?;
+        let source = required(inputs.source, SOURCE)?;
+        check_chars(&source, limits.text_chars, SOURCE, &format!("`{SOURCE}`"))?;
         let Input::Texts(mut texts) = required(inputs.others, "inputs.sentences")? else {
             let message = "`inputs.sentences`: expected an array of strings";
             return Err(ApiError::invalid(Some("inputs.sentences"), message));

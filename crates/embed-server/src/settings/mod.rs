@@ -65,7 +65,7 @@ pub struct Settings {
     pub max_inputs: usize,
     /// Unicode code points of one text.
     pub max_text_chars: usize,
-    /// Tokens of one request, as they count after each text was truncated.
+    /// Tokens of one request, as they count after each text was truncated; token ids count as they are sent.
     pub max_request_tokens: usize,
     /// Connections at the same time.
     pub max_connections: usize,

@@ -115,7 +115,7 @@ pub const TABLE: &[Setting] = &[
         Limits,
         max_request_tokens,
         Count((1, MANY)),
-        "Tokens of one request, as they count after each text was truncated"
+        "Tokens of one request, as they count after each text was truncated; token ids count as they are sent"
     ),
     setting!(Limits, max_connections, Count((1, MANY)), "Connections at the same time"),
     setting!(

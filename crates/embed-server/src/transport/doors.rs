@@ -28,7 +28,7 @@ pub(crate) struct Doors {
     refusing: Arc<Semaphore>,
 }
 
-/// So many connections beyond the limit are told why they are not served. Beyond that they are closed.
+/// So many connections beyond the limit are told at once why they are not served.
 const REFUSED_AT_ONCE: u32 = 64;
 
 impl Doors {
@@ -73,31 +73,43 @@ impl Doors {
         }
     }
 
-    /// Ready when all who were refused have been told so, or in a moment.
-    pub(crate) async fn last_words(&self) {
-        let all = self.refusing.acquire_many(REFUSED_AT_ONCE);
+    /// Closes the doors: whoever is in front of them is told so, whoever comes later finds nobody who
+    /// listens. Ready when all were told, or in a moment.
+    pub(crate) async fn close(self) {
+        let Self { app, listener, refusing, .. } = self;
+        while let Some(socket) = listener.accept_now().await {
+            // Nobody is served any more, so that those who are refused make room.
+            let Ok(permit) = Arc::clone(&refusing).acquire_owned().await else { break };
+            tokio::spawn(refuse(socket, no_room(&app), permit));
+        }
+        drop(listener);
         // Who does not listen is not waited for.
-        let _ = timeout(Duration::from_secs(2), all).await;
+        let _ = timeout(Duration::from_secs(2), refusing.acquire_many(REFUSED_AT_ONCE)).await;
     }
 
     async fn accept_forever(&self) -> Infallible {
         loop {
             match self.listener.accept().await {
-                Ok(socket) => self.take_in(socket),
+                Ok(socket) => self.take_in(socket).await,
                 // Too many open files, or a connection that is gone already: neither is for ever.
                 Err(_) => tokio::time::sleep(Duration::from_millis(20)).await,
             }
         }
     }
 
-    fn take_in(&self, socket: Socket) {
-        let Ok(permit) = Arc::clone(&self.room).try_acquire_owned() else {
-            self.app.metrics.refused("connections");
-            if let Ok(permit) = Arc::clone(&self.refusing).try_acquire_owned() {
-                tokio::spawn(refuse(socket, self.no_room(), permit));
-            }
-            return;
-        };
+    /// Serves a connection if there is room, and says so if there is none. Where too many are being told,
+    /// the rest waits outside.
+    async fn take_in(&self, socket: Socket) {
+        if let Ok(permit) = Arc::clone(&self.room).try_acquire_owned() {
+            return self.serve(socket, permit);
+        }
+        self.app.metrics.refused("connections");
+        if let Ok(permit) = Arc::clone(&self.refusing).acquire_owned().await {
+            tokio::spawn(refuse(socket, no_room(&self.app), permit));
+        }
+    }
+
+    fn serve(&self, socket: Socket, permit: OwnedSemaphorePermit) {
         let (app, router, drained) =
             (Arc::clone(&self.app), self.router.clone(), self.drained.clone());
         tokio::spawn(async move {
@@ -109,14 +121,15 @@ impl Doors {
             drop(permit);
         });
     }
+}
 
-    fn no_room(&self) -> ApiError {
-        if self.app.is_draining() {
-            return ApiError::draining();
-        }
-        let limit = self.app.settings.max_connections;
-        ApiError::unavailable(&format!("{limit} connections are open (setting `max_connections`)"))
+/// Why a connection is not served.
+fn no_room(app: &App) -> ApiError {
+    if app.is_draining() {
+        return ApiError::draining();
     }
+    let limit = app.settings.max_connections;
+    ApiError::unavailable(&format!("{limit} connections are open (setting `max_connections`)"))
 }
 
 /// Answers a connection for which there is no room, without reading what it asks for.

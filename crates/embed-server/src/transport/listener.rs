@@ -1,11 +1,15 @@
 //! A socket that listens: TCP, or a Unix socket for the same user alone.
 
 use std::fs;
+use std::future::{Future as _, poll_fn};
 use std::io;
+use std::net::SocketAddr;
 use std::os::unix::fs::{DirBuilderExt as _, FileTypeExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
+use std::pin::pin;
+use std::task::Poll;
 
-use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
+use tokio::net::{TcpListener, TcpSocket, TcpStream, UnixListener, UnixStream};
 
 use crate::settings::Listen;
 
@@ -27,7 +31,7 @@ impl Listener {
     /// Takes the place where `listen` says to.
     pub(crate) async fn bind(listen: &Listen) -> io::Result<Self> {
         match listen {
-            Listen::Tcp(address) => TcpListener::bind(address).await.map(Self::Tcp),
+            Listen::Tcp(address) => listen_at(*address).map(Self::Tcp),
             Listen::Unix(path) => {
                 remove_if_stale(path).await?;
                 let (listener, file) = bind_private(path)?;
@@ -54,6 +58,15 @@ impl Listener {
         }
     }
 
+    /// The next connection that is there already, if one is.
+    pub(crate) async fn accept_now(&self) -> Option<Socket> {
+        let mut accepting = pin!(self.accept());
+        match poll_fn(|cx| Poll::Ready(accepting.as_mut().poll(cx))).await {
+            Poll::Ready(socket) => socket.ok(),
+            Poll::Pending => None,
+        }
+    }
+
     /// The next connection.
     pub(crate) async fn accept(&self) -> io::Result<Socket> {
         match self {
@@ -68,6 +81,18 @@ impl Listener {
             }
         }
     }
+}
+
+/// So many connections may wait to be accepted; the system may allow fewer. With less, a client that
+/// comes in a burst would wait a second until it tries again.
+const BACKLOG: u32 = 1024;
+
+fn listen_at(address: SocketAddr) -> io::Result<TcpListener> {
+    let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
+    // A server that was ended a moment ago may be started again.
+    socket.set_reuseaddr(true)?;
+    socket.bind(address)?;
+    socket.listen(BACKLOG)
 }
 
 /// Makes room where a server ended without cleaning up.

@@ -67,6 +67,8 @@ fn similarity_is_the_cosine_of_rows() {
     for (body, param) in [
         (r#"{"inputs":{"sentences":["a"]}}"#, "inputs.source_sentence"),
         (r#"{"inputs":{"source_sentence":"a"}}"#, "inputs.sentences"),
+        (r#"{"inputs":{"source_sentence":7,"sentences":["a"]}}"#, "inputs.source_sentence"),
+        (r#"{"inputs":{"source_sentence":[1],"sentences":["a"]}}"#, "inputs.source_sentence"),
         (r#"{"inputs":[]}"#, "inputs"),
         (r#"{"inputs":{"source_sentence":"a","sentences":[]}}"#, "inputs.sentences"),
     ] {

@@ -89,6 +89,9 @@ fn inputs_texts_tokens_and_depth_are_limited() {
     let error = ask(json!(["a", "é".repeat(11)])).error(400);
     let message = error["message"].as_str().expect("text");
     assert!(message.contains("`input[1]`") && message.contains("max_text_chars"), "{message}");
+    let long = json!({"inputs": {"source_sentence": "é".repeat(11), "sentences": ["a"]}});
+    let error = server.post("/similarity", &long.to_string()).error(400);
+    assert_eq!(error["param"], "inputs.source_sentence");
     assert_eq!(ask(json!(["é".repeat(10), "a".repeat(5)])).status, 200);
     let error = ask(json!(["é".repeat(10), "a".repeat(6)])).error(400);
     assert!(error["message"].as_str().expect("text").contains("max_request_tokens"), "{error}");

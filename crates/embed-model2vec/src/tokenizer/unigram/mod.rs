@@ -59,7 +59,7 @@ use std::ops::ControlFlow;
 use super::added::{AddedTokens, Matcher, Part};
 use super::definition::{Definition, Vocab};
 use super::scratch::{Borrowed, Pool};
-use super::{Entries, IdSink, Vocabulary};
+use super::{IdSink, Vocabulary};
 use crate::both::both;
 use lattice::{LARGEST_BASE, Lattice};
 use pieces::Pieces;
@@ -120,13 +120,12 @@ impl Unigram {
             None => None,
         };
         let pieces = || Pieces::new(vocab, unk_id.is_none());
-        let others = || {
-            let entries = vocab.texts().zip(0..);
-            let pipeline = Pipeline::read(&definition.normalizer, &definition.pre_tokenizer);
-            (pipeline, entries.collect::<Entries>())
+        let pipeline = || Pipeline::read(&definition.normalizer, &definition.pre_tokenizer);
+        let (pieces, pipeline) = if pieces::are_many(vocab.len()) {
+            both(pieces, pipeline)
+        } else {
+            (pieces(), pipeline())
         };
-        let (pieces, (pipeline, entries)) =
-            if pieces::are_many(vocab.len()) { both(pieces, others) } else { (pieces(), others()) };
         let (mut pieces, mut pipeline) = (pieces?, pipeline?);
         let carries = !pipeline.metaspace.splits && !pipeline.splits_whitespace;
         if carries {
@@ -141,7 +140,7 @@ impl Unigram {
         let added = AddedTokens::new(&definition.added_tokens, vocab.len(), |content| {
             pieces.id(content.as_bytes())
         })?;
-        let facts = Vocabulary::new(definition, entries, &added, is_entry, unk_id);
+        let facts = Vocabulary::new(definition, vocab.entries().clone(), &added, is_entry, unk_id);
 
         let within_words = Cell::new(true);
         let (raw, normalized) = added.matchers(|content| {

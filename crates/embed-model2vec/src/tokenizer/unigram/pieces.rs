@@ -13,12 +13,9 @@
 
 mod builder;
 
-use bytemuck::Zeroable as _;
+use builder::Trie;
 
-use builder::{Halves, Sorted, Trie};
-
-use crate::pages::Pages;
-use crate::tokenizer::definition::ScoredPieces;
+use crate::tokenizer::scored::ScoredPieces;
 
 pub(super) use builder::are_many;
 
@@ -105,28 +102,18 @@ impl Pieces {
         if !(1..=MOST_PIECES).contains(&vocab.len()) {
             return None;
         }
-        // Large pages: those of the usual size would take longer to get than the pieces to be read.
-        let mut pages = Pages::new(size_of::<Sorted>() * vocab.len()).ok();
-        let mut list = Vec::new();
-        let room = if let Some(pages) = &mut pages {
-            bytemuck::cast_slice_mut(pages)
-        } else {
-            list.resize(vocab.len(), Sorted::zeroed());
-            &mut list
-        };
-        let mut pieces = Halves::new(vocab, room);
+        if vocab.longest() > LONGEST_PIECE {
+            return None;
+        }
         let mut lowest = if without_unknown { 0.0 } else { f64::INFINITY };
-        let mut longest = 0;
-        for (id, (piece, &score)) in (0..).zip(vocab.texts().zip(vocab.scores())) {
-            if piece.len() > LONGEST_PIECE || score.is_nan() || score.abs() > LARGEST_SCORE {
+        for &score in vocab.scores() {
+            if score.is_nan() || score.abs() > LARGEST_SCORE {
                 return None;
             }
-            longest = longest.max(piece.len());
             lowest = f64::min(lowest, score);
-            pieces.push(Sorted::new(piece.as_bytes(), id, score));
         }
-        let (pieces, lower) = pieces.finish();
-        let Trie { units, root, tails } = builder::build(vocab, pieces, lower)?;
+        let Trie { units, root, tails } = builder::build(vocab, vocab.sorted()?);
+        let longest = vocab.longest();
         let unknown_score = lowest - UNKNOWN_PENALTY;
         Some(Self { units, root, tails, scores: Vec::new(), unknown_score, longest })
     }

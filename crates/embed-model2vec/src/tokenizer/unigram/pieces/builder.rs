@@ -1,23 +1,20 @@
 //! Building the trie: most of what loading a Unigram model means.
 //!
-//! Pieces are sorted by their first sixteen bytes as one integer, which decides nearly all comparisons
-//! without touching the pieces; the few that it does not tell apart are sorted again. Then each node,
+//! Pieces come in the order of their bytes, which they were brought in while the file was read. Each node,
 //! from the root down, looks for a base where the units of all its children are free: 64 neighboring
 //! bases at a time, in a set of bits. The search begins near the end of what is in use, the further in
 //! front the fewer children there are, and gives up blocks that had no room for one or two: so that it
 //! stays linear.
 //!
-//! Two threads share both steps if there are many pieces: one half of the order each, then one half of
-//! what is below the upper nodes. What a search finds does not depend on it.
+//! Two threads share this if there are many pieces: one half of what is below the upper nodes each. What
+//! a search finds does not depend on it.
 
 use std::ops::Range;
-
-use bytemuck::{Pod, Zeroable};
 
 use super::Unit;
 use crate::both::both;
 use crate::pages;
-use crate::tokenizer::definition::ScoredPieces;
+use crate::tokenizer::scored::{HEAD, ScoredPieces, Sorted};
 
 /// So many pieces make a leaf instead of a node with children.
 const LEAF_PIECES: usize = 4;
@@ -34,56 +31,13 @@ pub(super) struct Trie {
     pub(super) tails: Vec<u8>,
 }
 
-/// A piece while the trie is built.
-#[derive(Clone, Copy, Pod, Zeroable)]
-#[repr(C)]
-pub(super) struct Sorted {
-    /// The first bytes, the very first one on top.
-    head: u128,
-    id: u32,
-    len: u32,
-    score: f64,
-}
-
-/// Pieces up to this length are built without another look at them: the sorted order jumps through
-/// the file, and each look would be a miss of the cache.
-const HEAD: usize = 16;
-
-impl Sorted {
-    /// A piece of at most 255 bytes.
-    pub(super) fn new(piece: &[u8], id: u32, score: f64) -> Self {
-        Self { head: head(piece), id, len: index(piece.len()), score }
-    }
-
-    /// What follows the first bytes.
-    fn rest<'v>(&self, vocab: &'v ScoredPieces<'_>) -> &'v [u8] {
-        match self.len as usize {
-            ..=HEAD => &[],
-            _ => &vocab.text(self.id as usize).as_bytes()[HEAD..],
-        }
-    }
-}
-
-/// Builds the trie of all pieces of a vocabulary, of which there is one at least, and of which the
-/// first `lower` come before all others; `None` if two of them are the same.
-pub(super) fn build(vocab: &ScoredPieces<'_>, pieces: &mut [Sorted], lower: usize) -> Option<Trie> {
-    let are_many = are_many(pieces.len());
-    let (lower, upper) = pieces.split_at_mut(lower);
-    let (lower_differ, upper_differ) = if are_many {
-        both(|| sort(vocab, lower), || sort(vocab, upper))
-    } else {
-        (sort(vocab, lower), sort(vocab, upper))
-    };
-    let all_differ = lower_differ && upper_differ;
-    if !all_differ {
-        return None;
-    }
-
+/// Builds the trie of all pieces of a vocabulary, given in order. There is one at least, and all differ.
+pub(super) fn build(vocab: &ScoredPieces<'_>, pieces: &[Sorted]) -> Trie {
     let mut builder = Builder::new(vocab, pieces, pieces.len());
     // The empty piece, if there is one, comes first. No text matches it.
     let first = usize::from(pieces[0].len == 0);
     let root = builder.add_children(first..pieces.len(), 0);
-    if are_many {
+    if are_many(pieces.len()) {
         builder.share();
     }
     builder.add_all();
@@ -92,62 +46,7 @@ pub(super) fn build(vocab: &ScoredPieces<'_>, pieces: &mut [Sorted], lower: usiz
     units.resize(units.len() + 256, Unit::FREE);
     units.shrink_to_fit();
     tails.shrink_to_fit();
-    Some(Trie { units, root, tails })
-}
-
-/// A list of pieces in two groups, all of the first one before all of the other.
-///
-/// The first group grows from the front and the second one from the end. A piece is written to both
-/// places, and one of them counts: a branch would be guessed wrong half of the time.
-pub(super) struct Halves<'p> {
-    pieces: &'p mut [Sorted],
-    /// The second group begins with this head.
-    middle: u128,
-    front: usize,
-    back: usize,
-}
-
-impl<'p> Halves<'p> {
-    /// An empty list with room for exactly the pieces of a vocabulary; two groups if there are many.
-    pub(super) fn new(vocab: &ScoredPieces<'_>, pieces: &'p mut [Sorted]) -> Self {
-        const SAMPLES: usize = 255;
-        let middle = if are_many(vocab.len()) {
-            let sample = vocab.texts().step_by(vocab.len().div_ceil(SAMPLES));
-            let mut heads: Vec<u128> = sample.map(|text| head(text.as_bytes())).collect();
-            let half = heads.len() / 2;
-            *heads.select_nth_unstable(half).1
-        } else {
-            u128::MAX
-        };
-        let back = pieces.len();
-        Self { pieces, middle, front: 0, back }
-    }
-
-    /// Adds a piece; there must be room.
-    #[inline]
-    pub(super) fn push(&mut self, piece: Sorted) {
-        let is_lower = piece.head < self.middle;
-        self.pieces[self.front] = piece;
-        self.pieces[self.back - 1] = piece;
-        self.front += usize::from(is_lower);
-        self.back -= usize::from(!is_lower);
-    }
-
-    /// The pieces, and how many of them are in the first group.
-    pub(super) fn finish(self) -> (&'p mut [Sorted], usize) {
-        (self.pieces, self.front)
-    }
-}
-
-/// Sorts pieces, and says whether all of them differ.
-fn sort(vocab: &ScoredPieces<'_>, pieces: &mut [Sorted]) -> bool {
-    pieces.sort_unstable_by_key(|piece| piece.head);
-    pieces.chunk_by_mut(|a, b| a.head == b.head).filter(|group| group.len() > 1).all(|group| {
-        // Behind equal heads, the shorter piece is the beginning of the longer one.
-        group.sort_unstable_by(|a, b| a.rest(vocab).cmp(b.rest(vocab)).then(a.len.cmp(&b.len)));
-        let are_same = |a: &Sorted, b: &Sorted| a.len == b.len && a.rest(vocab) == b.rest(vocab);
-        !group.windows(2).any(|pair| are_same(&pair[0], &pair[1]))
-    })
+    Trie { units, root, tails }
 }
 
 /// A node without children so far.
@@ -400,30 +299,6 @@ impl<'a> Builder<'a> {
         }
         base
     }
-}
-
-/// The first bytes as an integer that compares like they do.
-fn head(piece: &[u8]) -> u128 {
-    if let Some(head) = piece.first_chunk::<HEAD>() {
-        return u128::from_be_bytes(*head);
-    }
-    // Bytes of a short piece come from both of its ends, which overlap.
-    let high = match (piece.first_chunk::<8>(), piece.first_chunk::<4>(), piece.last_chunk::<4>()) {
-        (Some(high), ..) => u64::from_be_bytes(*high),
-        (_, Some(high), Some(low)) => {
-            let low = u64::from(u32::from_be_bytes(*low)) << (8 * (8 - piece.len()));
-            u64::from(u32::from_be_bytes(*high)) << 32 | low
-        }
-        _ => piece
-            .iter()
-            .enumerate()
-            .fold(0, |high, (place, &byte)| high | u64::from(byte) << (56 - 8 * place)),
-    };
-    let low = match piece.last_chunk::<8>() {
-        Some(low) => u128::from(u64::from_be_bytes(*low)) << (8 * (HEAD - piece.len())),
-        None => 0,
-    };
-    u128::from(high) << 64 | low
 }
 
 /// A place in a list that is known to be shorter than 2^32: there are less than 2^22 pieces, of at
