@@ -80,6 +80,14 @@ const CHECKS: &[Check] = &[
         "comparison",
         "check --locked --quiet --manifest-path benches/peers/Cargo.toml --target-dir target/benches",
     ),
+    check(
+        "formatting of the other servers",
+        "fmt --manifest-path benches/servers/Cargo.toml --check",
+    ),
+    check(
+        "other servers",
+        "check --locked --quiet --manifest-path benches/servers/Cargo.toml --target-dir target/benches",
+    ),
     check("tests", "test --workspace --locked"),
     check(
         "interleavings",

@@ -8,13 +8,17 @@
 mod bench;
 #[cfg(feature = "cuda")]
 mod bench_device;
+mod bench_server;
 mod check_metal;
 mod ci;
 mod clients;
+mod hostile;
+mod load;
 mod parity;
 mod ptx;
 mod random;
 mod schema;
+mod serve;
 mod soak;
 mod tidy;
 
@@ -45,6 +49,12 @@ enum Task {
     Clients(clients::Args),
     /// Puts the description of the server's routes to the test with schemathesis
     Schema(schema::Args),
+    /// Sends a server what no client should send, and bounds its answers, its time and its memory
+    Hostile(hostile::Args),
+    /// Ends a server under load, overloads it, and lets its model panic
+    Load(load::Args),
+    /// Measures the server beside others, against the targets, and writes docs/bench-server.md
+    BenchServer(bench_server::Args),
     /// Makes the PTX text of the CUDA kernels from their source, or checks that it was made
     Ptx(ptx::Args),
     /// Runs every check of the project: formatting, lints, docs, features, tests
@@ -64,6 +74,9 @@ fn main() -> ExitCode {
         Task::BenchDevice(args) => bench_device::run(&args),
         Task::Clients(args) => clients::run(&args),
         Task::Schema(args) => schema::run(&args),
+        Task::Hostile(args) => hostile::run(&args),
+        Task::Load(args) => load::run(&args),
+        Task::BenchServer(args) => bench_server::run(&args),
         Task::Ptx(args) => ptx::run(&args),
         Task::Ci(args) => ci::run(&args),
         Task::CheckMetal => check_metal::run(),

@@ -37,14 +37,9 @@ pub(crate) fn describe() -> String {
 
 /// The compiler, and the contenders as they are pinned.
 pub(super) fn versions() -> Result<String> {
-    let rustc = Command::new("rustc").arg("--version").output().context("starting rustc")?;
-    let rustc = String::from_utf8(rustc.stdout)?;
+    let rustc = compiler()?;
     let lock = fs::read_to_string(workspace_folder().join("benches/peers/Cargo.lock"))?;
-    let of = |name: &str| {
-        let mut lines = lock.lines().skip_while(|line| *line != format!("name = \"{name}\""));
-        let version = lines.nth(1).and_then(|line| line.strip_prefix("version = "));
-        version.map_or_else(String::new, |version| format!("{name} {}", version.trim_matches('"')))
-    };
+    let of = |name: &str| locked(&lock, name);
     // Two versions of tokenizers are locked; the contender is the newer one, which Cargo.toml pins.
     let manifest = fs::read_to_string(workspace_folder().join("benches/peers/Cargo.toml"))?;
     let pinned = manifest.lines().find_map(|line| {
@@ -52,13 +47,25 @@ pub(super) fn versions() -> Result<String> {
         Some(rest.split('"').next().unwrap_or_default().to_owned())
     });
     Ok(format!(
-        "{}; embed {}, {}, {}, tokenizers {}",
-        rustc.trim(),
+        "{rustc}; embed {}, {}, {}, tokenizers {}",
         env!("CARGO_PKG_VERSION"),
         of("model2vec-rs"),
         of("tokie"),
         pinned.unwrap_or_default(),
     ))
+}
+
+/// The compiler, with its version.
+pub(crate) fn compiler() -> Result<String> {
+    let rustc = Command::new("rustc").arg("--version").output().context("starting rustc")?;
+    Ok(String::from_utf8(rustc.stdout)?.trim().to_owned())
+}
+
+/// A package and its version, as a lock file has it; the first, if there are several.
+pub(crate) fn locked(lock: &str, name: &str) -> String {
+    let mut lines = lock.lines().skip_while(|line| *line != format!("name = \"{name}\""));
+    let version = lines.nth(1).and_then(|line| line.strip_prefix("version = "));
+    version.map_or_else(String::new, |version| format!("{name} {}", version.trim_matches('"')))
 }
 
 #[cfg(test)]

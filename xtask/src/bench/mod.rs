@@ -9,11 +9,11 @@ mod bpe;
 mod chains;
 mod inputs;
 mod instructions;
-mod machine;
+pub(crate) mod machine;
 mod measurements;
 mod peers;
 mod report;
-mod spread;
+pub(crate) mod spread;
 mod write;
 
 use std::fs;
@@ -25,8 +25,6 @@ use anyhow::{Context as _, Result};
 use crate::ci::{target_folder, workspace_folder};
 
 use inputs::{Corpus, Inputs, Model};
-#[cfg(feature = "cuda")]
-pub(crate) use machine::describe as describe_machine;
 use measurements::Measurements;
 use peers::Peers;
 use report::Report;

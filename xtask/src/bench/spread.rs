@@ -4,15 +4,15 @@ use std::fmt;
 
 /// One value for each turn, in the order of the turns; at least one.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Spread(Vec<f64>);
+pub(crate) struct Spread(Vec<f64>);
 
 impl Spread {
-    pub(super) fn new(values: Vec<f64>) -> Self {
+    pub(crate) fn new(values: Vec<f64>) -> Self {
         assert!(!values.is_empty(), "there is at least one turn");
         Self(values)
     }
 
-    pub(super) fn median(&self) -> f64 {
+    pub(crate) fn median(&self) -> f64 {
         let mut sorted = self.0.clone();
         sorted.sort_by(f64::total_cmp);
         let half = sorted.len() / 2;
@@ -23,21 +23,21 @@ impl Spread {
         }
     }
 
-    pub(super) fn least(&self) -> f64 {
+    pub(crate) fn least(&self) -> f64 {
         self.0.iter().copied().fold(f64::INFINITY, f64::min)
     }
 
-    pub(super) fn greatest(&self) -> f64 {
+    pub(crate) fn greatest(&self) -> f64 {
         self.0.iter().copied().fold(f64::NEG_INFINITY, f64::max)
     }
 
     /// Turn by turn, this over that.
-    pub(super) fn over(&self, other: &Self) -> Self {
+    pub(crate) fn over(&self, other: &Self) -> Self {
         Self(self.0.iter().zip(&other.0).map(|(ours, theirs)| ours / theirs).collect())
     }
 
     /// Each value changed in the same way.
-    pub(super) fn map(&self, change: impl Fn(f64) -> f64) -> Self {
+    pub(crate) fn map(&self, change: impl Fn(f64) -> f64) -> Self {
         Self(self.0.iter().copied().map(change).collect())
     }
 }

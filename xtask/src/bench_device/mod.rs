@@ -137,7 +137,7 @@ fn head(args: &Args, gpu: &Gpu) -> Result<String> {
          three that do not count.\n",
         gpu.name(),
         gpu.driver()?,
-        crate::bench::describe_machine(),
+        crate::bench::machine::describe(),
         env!("CARGO_PKG_VERSION"),
         args.times,
     ))

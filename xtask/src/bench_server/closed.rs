@@ -1,0 +1,162 @@
+//! Closed loop: each connection asks, waits for the answer, and asks again.
+
+use std::fs;
+use std::net::SocketAddr;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, anyhow, ensure};
+
+use crate::serve::http::{Client, Failure};
+use crate::serve::process::Server;
+use crate::serve::statistics::Sorted;
+use crate::serve::{now, pause_until};
+
+/// Threads that share the connections. With more connections than that, a thread serves several in turn:
+/// it reads the oldest answer, sends the next request on that connection, and goes on to the next one.
+const THREADS: usize = 8;
+
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Before anything is counted.
+const WARM: Duration = Duration::from_millis(200);
+
+/// What was measured.
+pub(super) struct Load {
+    /// Requests a second.
+    pub(super) rate: f64,
+    /// Seconds of each request.
+    pub(super) latencies: Sorted,
+    /// Seconds of processor time a second, of the server and of the generator.
+    pub(super) server_busy: f64,
+    pub(super) generator_busy: f64,
+}
+
+impl Load {
+    /// Microseconds of processor time that the server spent on a request.
+    pub(super) fn server_micros(&self) -> f64 {
+        self.server_busy / self.rate * 1e6
+    }
+}
+
+/// Loads a server with requests from so many connections.
+pub(super) fn load(
+    server: &Server,
+    requests: &[Vec<u8>],
+    connections: usize,
+    time: Duration,
+) -> Result<Load> {
+    let threads = connections.min(THREADS);
+    ensure!(connections.is_multiple_of(threads), "connections are shared out evenly");
+    let start = now() + WARM;
+    let end = start + time;
+    let address = server.address;
+    let (results, busy) = thread::scope(|scope| -> Result<_> {
+        let threads: Vec<_> = (0..threads)
+            .map(|number| {
+                let share = connections / threads;
+                scope.spawn(move || serve(address, requests, number * share, share, start, end))
+            })
+            .collect();
+        pause_until(start);
+        let before = (server.activity()?.processor, own_processor()?);
+        pause_until(end);
+        let after = (server.activity()?.processor, own_processor()?);
+        let seconds = time.as_secs_f64();
+        let busy = (
+            after.0.saturating_sub(before.0).as_secs_f64() / seconds,
+            after.1.saturating_sub(before.1).as_secs_f64() / seconds,
+        );
+        let join = |thread: thread::ScopedJoinHandle<'_, Result<Vec<f64>, Failure>>| {
+            thread.join().map_err(|_| anyhow!("a thread of the generator panicked"))
+        };
+        Ok((threads.into_iter().map(join).collect::<Result<Vec<_>>>()?, busy))
+    })?;
+    let mut latencies = Vec::new();
+    for result in results {
+        latencies.extend(result.map_err(|failure| anyhow!("under load: {failure}"))?);
+    }
+    ensure!(!latencies.is_empty(), "no request ended in time");
+    Ok(Load {
+        rate: latencies.len() as f64 / time.as_secs_f64(),
+        latencies: Sorted::new(latencies),
+        server_busy: busy.0,
+        generator_busy: busy.1,
+    })
+}
+
+/// Some of the connections, in turn. Gives the seconds of each request that ended within the time.
+fn serve(
+    address: SocketAddr,
+    requests: &[Vec<u8>],
+    first: usize,
+    connections: usize,
+    start: Instant,
+    end: Instant,
+) -> Result<Vec<f64>, Failure> {
+    let mut requests = requests.iter().cycle().skip(first);
+    let mut next = || requests.next().expect("a cycle has no end");
+    let mut clients = Vec::new();
+    for _ in 0..connections {
+        let mut client = Client::connect(address, PATIENCE)?;
+        let sent = now();
+        client.send(next())?;
+        clients.push((client, sent));
+    }
+    let mut latencies = Vec::with_capacity(1 << 16);
+    loop {
+        for (client, sent) in &mut clients {
+            let answer = client.receive()?;
+            if answer.status != 200 {
+                return Err(Failure::Malformed("a status that is not 200"));
+            }
+            let at = now();
+            if at >= end {
+                return Ok(latencies);
+            }
+            if at >= start {
+                latencies.push((at - *sent).as_secs_f64());
+            }
+            // One reading of the clock serves the answer and the next request.
+            *sent = at;
+            client.send(next())?;
+        }
+    }
+}
+
+/// Two requests in turn on one connection: seconds of each.
+pub(super) fn alternate(
+    server: &Server,
+    these: &[Vec<u8>],
+    those: &[Vec<u8>],
+    pairs: usize,
+) -> Result<[Sorted; 2]> {
+    let mut client =
+        Client::connect(server.address, PATIENCE).map_err(|failure| anyhow!("{failure}"))?;
+    let mut latencies = [Vec::with_capacity(pairs), Vec::with_capacity(pairs)];
+    // A tenth more, of which nothing is kept.
+    for pair in 0..pairs + pairs / 10 {
+        for (requests, latencies) in [these, those].into_iter().zip(&mut latencies) {
+            let sent = now();
+            let answer = client.exchange(&requests[pair % requests.len()]);
+            let took = sent.elapsed().as_secs_f64();
+            let answer = answer.map_err(|failure| anyhow!("in turn: {failure}"))?;
+            ensure!(answer.status == 200, "in turn: status {}", answer.status);
+            if pair >= pairs / 10 {
+                latencies.push(took);
+            }
+        }
+    }
+    Ok(latencies.map(Sorted::new))
+}
+
+/// Processor time of this process.
+fn own_processor() -> Result<Duration> {
+    let mut sum = Duration::ZERO;
+    for task in fs::read_dir("/proc/self/task")? {
+        let spent = fs::read_to_string(task?.path().join("schedstat")).unwrap_or_default();
+        let spent = spent.split(' ').next().and_then(|spent| spent.parse().ok());
+        sum += Duration::from_nanos(spent.unwrap_or(0));
+    }
+    Ok(sum)
+}
