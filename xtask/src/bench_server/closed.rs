@@ -10,7 +10,7 @@ use anyhow::{Result, anyhow, ensure};
 use crate::serve::http::{Client, Failure};
 use crate::serve::process::Server;
 use crate::serve::statistics::Sorted;
-use crate::serve::{now, pause_until};
+use crate::serve::{now, pause, pause_until};
 
 /// Threads that share the connections. With more connections than that, a thread serves several in turn:
 /// it reads the oldest answer, sends the next request on that connection, and goes on to the next one.
@@ -25,7 +25,9 @@ const WARM: Duration = Duration::from_millis(200);
 pub(super) struct Load {
     /// Requests a second.
     pub(super) rate: f64,
-    /// Seconds of each request.
+    /// Requests a second that were refused with 429.
+    pub(super) refused: f64,
+    /// Seconds of each request that was served.
     pub(super) latencies: Sorted,
     /// Seconds of processor time a second, of the server and of the generator.
     pub(super) server_busy: f64,
@@ -60,32 +62,51 @@ pub(super) fn load(
             .collect();
         pause_until(start);
         let before = (server.activity()?.processor, own_processor()?);
-        pause_until(end);
+        // Before the threads end, whose time is no longer told then.
+        pause_until(end.checked_sub(WARM / 10).unwrap_or(end));
         let after = (server.activity()?.processor, own_processor()?);
-        let seconds = time.as_secs_f64();
+        let seconds = start.elapsed().as_secs_f64();
         let busy = (
             after.0.saturating_sub(before.0).as_secs_f64() / seconds,
             after.1.saturating_sub(before.1).as_secs_f64() / seconds,
         );
-        let join = |thread: thread::ScopedJoinHandle<'_, Result<Vec<f64>, Failure>>| {
+        let join = |thread: thread::ScopedJoinHandle<'_, Result<Share, Failure>>| {
             thread.join().map_err(|_| anyhow!("a thread of the generator panicked"))
         };
         Ok((threads.into_iter().map(join).collect::<Result<Vec<_>>>()?, busy))
     })?;
-    let mut latencies = Vec::new();
+    let (mut latencies, mut refused) = (Vec::new(), 0);
     for result in results {
-        latencies.extend(result.map_err(|failure| anyhow!("under load: {failure}"))?);
+        let share = result.map_err(|failure| anyhow!("under load: {failure}"))?;
+        latencies.extend(share.latencies);
+        refused += share.refused;
     }
     ensure!(!latencies.is_empty(), "no request ended in time");
     Ok(Load {
         rate: latencies.len() as f64 / time.as_secs_f64(),
+        refused: refused as f64 / time.as_secs_f64(),
         latencies: Sorted::new(latencies),
         server_busy: busy.0,
         generator_busy: busy.1,
     })
 }
 
-/// Some of the connections, in turn. Gives the seconds of each request that ended within the time.
+/// What one thread saw within the time.
+#[derive(Default)]
+struct Share {
+    latencies: Vec<f64>,
+    refused: usize,
+}
+
+/// One connection of a thread.
+struct Connection {
+    client: Client,
+    sent: Instant,
+    /// Refused, and told to come again then.
+    waits: Option<Instant>,
+}
+
+/// Some of the connections, in turn. Who is refused with 429 comes again when the server says.
 fn serve(
     address: SocketAddr,
     requests: &[Vec<u8>],
@@ -93,33 +114,53 @@ fn serve(
     connections: usize,
     start: Instant,
     end: Instant,
-) -> Result<Vec<f64>, Failure> {
+) -> Result<Share, Failure> {
     let mut requests = requests.iter().cycle().skip(first);
     let mut next = || requests.next().expect("a cycle has no end");
-    let mut clients = Vec::new();
+    let mut open = Vec::new();
     for _ in 0..connections {
         let mut client = Client::connect(address, PATIENCE)?;
         let sent = now();
         client.send(next())?;
-        clients.push((client, sent));
+        open.push(Connection { client, sent, waits: None });
     }
-    let mut latencies = Vec::with_capacity(1 << 16);
+    let mut share = Share { latencies: Vec::with_capacity(1 << 16), refused: 0 };
     loop {
-        for (client, sent) in &mut clients {
-            let answer = client.receive()?;
-            if answer.status != 200 {
-                return Err(Failure::Malformed("a status that is not 200"));
+        let mut all_wait = true;
+        for Connection { client, sent, waits } in &mut open {
+            if let Some(time) = *waits {
+                let at = now();
+                if at < time && at < end {
+                    continue;
+                }
+                (*sent, *waits) = (at, None);
+                client.send(next())?;
             }
+            all_wait = false;
+            let answer = client.receive()?;
+            let refused = match answer.status {
+                200 => None,
+                429 => answer.field("retry-after-ms").and_then(|time| time.parse().ok()),
+                _ => return Err(Failure::Malformed("a status that is neither 200 nor 429")),
+            };
             let at = now();
             if at >= end {
-                return Ok(latencies);
+                return Ok(share);
+            }
+            if let Some(millis) = refused {
+                share.refused += usize::from(at >= start);
+                *waits = Some(at + Duration::from_millis(millis));
+                continue;
             }
             if at >= start {
-                latencies.push((at - *sent).as_secs_f64());
+                share.latencies.push((at - *sent).as_secs_f64());
             }
             // One reading of the clock serves the answer and the next request.
             *sent = at;
             client.send(next())?;
+        }
+        if all_wait {
+            pause(Duration::from_micros(200));
         }
     }
 }

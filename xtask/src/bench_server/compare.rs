@@ -92,8 +92,8 @@ pub(super) fn closed_loop(contenders: &[Contender], plan: Plan, report: &mut Rep
     }
     let mut text = "## Closed loop\n\nEach connection asks, waits, and asks again. The ratio is that of embed's \
                     requests/s to this server's, within each turn.\n\n\
-                    | texts a request | connections | rows as | server | requests/s | texts/s | p50, ms | p99, ms | \
-                    embed is |\n| --- | --- | --- | --- | --- | --- | --- | --- | --- |\n"
+                    | texts a request | connections | rows as | server | requests/s | texts/s | p50, ms | p99, ms | refused/s | \
+                    embed is |\n| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |\n"
         .to_owned();
     for ((texts, connections, format), of_cell) in CELLS.iter().zip(&loads) {
         let ours = spread(&of_cell[0], |load| load.rate);
@@ -106,12 +106,13 @@ pub(super) fn closed_loop(contenders: &[Contender], plan: Plan, report: &mut Rep
             };
             let _ = writeln!(
                 text,
-                "| {texts} | {connections} | {} | {} | {rate:.0} | {:.0} | {:.3} | {:.3} | {ratio} |",
+                "| {texts} | {connections} | {} | {} | {rate:.0} | {:.0} | {:.3} | {:.3} | {:.0} | {ratio} |",
                 format.name(),
                 contender.name,
                 rate.map(|rate| rate * *texts as f64).median(),
                 millis(0.5).median(),
                 millis(0.99).median(),
+                spread(loads, |load| load.refused).median(),
             );
         }
     }

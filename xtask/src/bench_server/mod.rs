@@ -132,12 +132,12 @@ pub(crate) fn run(args: &Args) -> Result<bool> {
     let cores = Cores::new(args);
     let plan = Plan { rounds: args.rounds.get(), time: Duration::from_secs_f64(args.seconds) };
     let program = programs::embed(args.bin.as_deref())?;
+    let mut report = Report::new(args.command(&cores), cores.describe());
     let others = if args.alone { None } else { Some(contenders::build()?) };
     if let Some(cores) = &cores.generator {
         move_to_cores(cores)?;
     }
     let embed = Contender::embed(&program, &args.model, cores.server.as_deref())?;
-    let mut report = Report::new(args.command(&cores), cores.describe());
     targets::idle(&embed, &mut report)?;
     targets::latency(&embed, plan, &mut report)?;
     targets::throughput(&embed, plan, &mut report)?;

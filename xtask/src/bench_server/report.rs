@@ -17,6 +17,7 @@ pub(super) struct Target {
 /// What was found so far.
 pub(super) struct Report {
     command: String,
+    machine: String,
     /// Where servers and generator ran.
     cores: String,
     targets: Vec<Target>,
@@ -37,12 +38,16 @@ const READING: &str = "\
   It parses heads, and reads bodies without a look at them.
 - The server of axum and model2vec-rs embeds up to 32 texts where the request was read, and more on a thread that may
   block. That of FastAPI is one process with uvloop, httptools and orjson, which embeds where the request was read.
-  Neither counts tokens, and neither has limits, a queue or metrics. embed runs with its default settings.
+  Neither counts tokens, and neither has limits, a queue or metrics. embed runs with its default settings, which
+  refuse with 429 what the queue has no room for: such a request comes again when the answer says, and counts when it
+  is served.
 ";
 
 impl Report {
     pub(super) fn new(command: String, cores: String) -> Self {
-        Self { command, cores, targets: Vec::new(), sections: Vec::new() }
+        // Later this process may use fewer cores.
+        let machine = machine::describe();
+        Self { command, machine, cores, targets: Vec::new(), sections: Vec::new() }
     }
 
     pub(super) fn target(&mut self, target: Target) {
@@ -60,9 +65,7 @@ impl Report {
             "# The server beside others\n\n```sh\n{}\n```\n\n\
              The tables are what the command writes, with the name of the model in place of its path. Measured on \
              {}. {}\n\n",
-            self.command,
-            machine::describe(),
-            self.cores,
+            self.command, self.machine, self.cores,
         );
         for contender in contenders {
             let _ = writeln!(text, "- {}: {}.", contender.name, contender.versions);

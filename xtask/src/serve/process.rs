@@ -3,6 +3,7 @@
 //! What is known of it is what any operator sees: its log, its exit code, and what `/proc` says.
 
 use std::collections::VecDeque;
+use std::env;
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::net::SocketAddr;
@@ -42,6 +43,12 @@ pub(crate) struct Activity {
 impl Server {
     /// Starts a program and waits until it says on standard error where it listens.
     pub(crate) fn start(mut command: Command) -> Result<Self> {
+        // Settings are those of the arguments alone.
+        for (name, _) in env::vars_os() {
+            if name.to_string_lossy().starts_with("EMBED_") {
+                command.env_remove(name);
+            }
+        }
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
         let name = command.get_program().display().to_string();
         let mut child = command.spawn().with_context(|| format!("starting {name}"))?;
