@@ -12,7 +12,7 @@ use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
 use crate::body;
-use crate::budget::{Budget, Share};
+use crate::budget::{Budget, Share, Size};
 use crate::error::ApiError;
 use crate::inputs;
 use crate::json::{self, Input, InputLimits, Object};
@@ -156,14 +156,19 @@ impl App {
         })?;
         let texts = input.len();
         let request = self.request_options(model, texts, urgency)?;
+        let size = if texts > self.settings.bulk_texts { Size::Large } else { Size::Small };
         // Who sends many texts gets a part of the queue only.
-        let _bulk = if texts > self.settings.bulk_texts {
-            Some(model.bulk.take(texts).ok_or_else(|| bulk_full(model, texts))?)
-        } else {
-            None
+        let _bulk = match size {
+            Size::Large => Some(
+                model
+                    .bulk
+                    .take(texts, Size::Small)
+                    .ok_or_else(|| bulk_full(model, texts, field))?,
+            ),
+            Size::Small => None,
         };
         let bytes = texts.saturating_mul(dim).saturating_mul(size_of::<f32>());
-        let share = self.rows.take(bytes).ok_or_else(|| rows_full(&self.rows, bytes))?;
+        let share = self.take_rows(bytes, size)?;
         let inputs = self.resolve(model, input, field).await?;
         let rows = model.batcher.embed_many(inputs, &options, &request).await?;
         let tokens: usize = rows.iter().map(|row| row.info.tokens).sum();
@@ -177,6 +182,11 @@ impl App {
         model.metrics.texts.inc_by(texts as u64);
         model.metrics.tokens.inc_by(tokens as u64);
         Ok(Answer { rows, tokens, share })
+    }
+
+    /// A part of the memory for answers.
+    pub(crate) fn take_rows(&self, bytes: usize, size: Size) -> Result<Share, ApiError> {
+        self.rows.take(bytes, size).ok_or_else(|| rows_full(&self.rows, bytes, size))
     }
 
     async fn resolve(
@@ -240,14 +250,14 @@ fn options(
     })
 }
 
-fn bulk_full(model: &Running, texts: usize) -> ApiError {
-    let limit = model.bulk.limit();
+fn bulk_full(model: &Running, texts: usize, field: &'static str) -> ApiError {
+    let limit = model.bulk.limit(Size::Small);
     if texts > limit {
         let message = format!(
-            "{texts} inputs, and the queue has room for {limit} of one request (settings `queue_texts`, \
-             `queue_reserve`)"
+            "`{field}`: {texts} inputs, and the queue has room for {limit} of one request (settings \
+             `queue_texts`, `queue_reserve`)"
         );
-        return ApiError::over_limit("input", message);
+        return ApiError::over_limit(field, message);
     }
     let message = format!(
         "large requests have {} texts waiting, at most {limit} may (settings `queue_texts`, \
@@ -258,13 +268,14 @@ fn bulk_full(model: &Running, texts: usize) -> ApiError {
     ApiError::busy("bulk_full", message, wait)
 }
 
-fn rows_full(rows: &Budget, bytes: usize) -> ApiError {
-    let limit = rows.limit();
+fn rows_full(rows: &Budget, bytes: usize, size: Size) -> ApiError {
+    let limit = rows.limit(size);
     if bytes > limit {
         let message = format!(
-            "the rows would have {bytes} bytes, at most {limit} may be in use (setting `row_bytes_in_flight`)"
+            "the answer would have {bytes} bytes, at most {limit} may be in use (setting \
+             `row_bytes_in_flight`)"
         );
-        return ApiError::over_limit("input", message);
+        return ApiError::invalid(None, message);
     }
     let message = format!(
         "the answers of other requests leave no room: {} of {limit} bytes are in use (setting \

@@ -10,7 +10,7 @@ use axum::http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE};
 use axum::http::{HeaderMap, Request};
 use http_body_util::BodyExt as _;
 
-use crate::budget::{Budget, Share};
+use crate::budget::{Budget, Share, Size};
 use crate::error::ApiError;
 use crate::settings::Settings;
 
@@ -51,7 +51,7 @@ async fn read_to_end(
     limit: usize,
     budget: &Budget,
 ) -> Result<Received, ApiError> {
-    let mut share = budget.take(0).expect("nothing is always left");
+    let mut share = budget.nothing();
     let mut first = Bytes::new();
     let mut rest: Vec<u8> = Vec::new();
     while let Some(frame) = body.frame().await {
@@ -62,8 +62,10 @@ async fn read_to_end(
         if first.len() + rest.len() + data.len() > limit {
             return Err(ApiError::large_body(limit));
         }
-        if !share.grow(data.len(), budget) {
-            return Err(full(budget).closing());
+        let read = first.len() + rest.len() + data.len();
+        let size = if read > SMALL_BODY { Size::Large } else { Size::Small };
+        if !share.grow(data.len(), size, budget) {
+            return Err(full(budget, size).closing());
         }
         // Most bodies come in one piece, which is then not copied.
         if first.is_empty() && rest.is_empty() {
@@ -80,12 +82,15 @@ async fn read_to_end(
     Ok(Received { bytes, share })
 }
 
-fn full(budget: &Budget) -> ApiError {
+/// A body of at most so many bytes may have what larger ones leave.
+const SMALL_BODY: usize = 1 << 16;
+
+fn full(budget: &Budget, size: Size) -> ApiError {
     let message = format!(
         "the bodies of other requests leave no room: {} of {} bytes are in use (setting \
          `body_bytes_in_flight`)",
         budget.used(),
-        budget.limit()
+        budget.limit(size)
     );
     ApiError::busy("bodies_full", message, Duration::from_millis(100))
 }
@@ -148,7 +153,7 @@ mod tests {
         assert_eq!(read_back(Body::from("0123456789x"), 10, &budget).await, large);
         assert_eq!(budget.used(), 0, "given back");
         let kept = read_to_end(Body::from("0123456789"), 10, 10, &budget).await.expect("fits");
-        let other = budget.take(5).expect("fits");
+        let other = budget.take(5, Size::Small).expect("fits");
         let full = Err(StatusCode::TOO_MANY_REQUESTS);
         assert_eq!(read_back(Body::from("0123456789"), 10, &budget).await, full);
         drop((kept, other));

@@ -147,8 +147,15 @@ impl<'de, T: Object> Visitor<'de> for NestedSeed<'_, T> {
     refuse!(boolean natural negative fraction string array);
 }
 
+/// What serde says of a value can have the value in it, which is the caller's: only where it is and of which
+/// kind is passed on.
 fn malformed(error: &serde_json::Error) -> ApiError {
-    ApiError::invalid(None, format!("the body is not valid JSON for this route: {error}"))
+    let what = match error.classify() {
+        serde_json::error::Category::Eof => "it ends too early",
+        _ => "it is malformed",
+    };
+    let (line, column) = (error.line(), error.column());
+    ApiError::invalid(None, format!("the body is not JSON: {what} at line {line}, column {column}"))
 }
 
 struct ObjectSeed<'a, T> {
@@ -163,7 +170,14 @@ impl<'de, T: Object> DeserializeSeed<'de> for ObjectSeed<'_, T> {
     type Value = T;
 
     fn deserialize<D: serde::Deserializer<'de>>(self, deserializer: D) -> Result<T, D::Error> {
-        deserializer.deserialize_map(self)
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<T> ObjectSeed<'_, T> {
+    fn refuse<E: serde::de::Error>(self, found: &str) -> E {
+        let message = format!("the body: expected an object, found {found}");
+        stop(self.fault, ApiError::invalid(None, message))
     }
 }
 
@@ -184,6 +198,8 @@ impl<'de, T: Object> Visitor<'de> for ObjectSeed<'_, T> {
         }
         Ok(self.object)
     }
+
+    refuse!(null boolean natural negative fraction string array);
 }
 
 /// Reads a name into memory that is there already.

@@ -3,8 +3,7 @@
 use std::sync::Arc;
 
 use axum::extract::{Request, State};
-use axum::http::header::CONTENT_TYPE;
-use axum::response::{IntoResponse as _, Response};
+use axum::response::Response;
 use embed_core::{MaxLength, Normalize, UnknownTokens};
 use serde::de::MapAccess;
 use serde_json::{Value, json};
@@ -14,6 +13,7 @@ use super::Shared;
 use super::embeddings::required;
 use super::models::answer;
 use crate::app::{Answer, Ask, Urgency};
+use crate::budget::Size;
 use crate::error::ApiError;
 use crate::front::answered_by;
 use crate::json::{
@@ -91,7 +91,7 @@ pub(super) async fn embed(State(app): Shared, request: Request) -> Result<Respon
 
 /// `POST /tokenize`: the tokens of texts, all of them, special ones excluded.
 pub(super) async fn tokenize(State(app): Shared, request: Request) -> Result<Response, ApiError> {
-    let (body, held) = app.read(request, Body::new(app.input_limits())).await?;
+    let (body, _held) = app.read(request, Body::new(app.input_limits())).await?;
     let model = app.first_model();
     let answer = async {
         let Input::Texts(texts) = required(body.inputs, "inputs")? else {
@@ -103,8 +103,9 @@ pub(super) async fn tokenize(State(app): Shared, request: Request) -> Result<Res
         let started = Instant::now();
         let page = app.heavy(move || tokens_page(&tokenizing, &texts, limit)).await;
         model.metrics.tokenize.observe(started.elapsed().as_secs_f64());
-        drop(held);
-        Ok(([(CONTENT_TYPE, "application/json")], page?).into_response())
+        let page = page?;
+        let share = app.take_rows(page.len(), Size::Large)?;
+        Ok(reply::page(page, share))
     };
     Ok(answered_by(model, answer).await)
 }

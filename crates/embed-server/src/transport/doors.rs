@@ -29,7 +29,7 @@ pub(crate) struct Doors {
 }
 
 /// So many connections beyond the limit are told at once why they are not served.
-const REFUSED_AT_ONCE: u32 = 64;
+const REFUSED_AT_ONCE: u32 = 256;
 
 impl Doors {
     pub(crate) fn new(
@@ -77,9 +77,9 @@ impl Doors {
     /// listens. Ready when all were told, or in a moment.
     pub(crate) async fn close(self) {
         let Self { app, listener, refusing, .. } = self;
-        while let Some(socket) = listener.accept_now().await {
-            // Nobody is served any more, so that those who are refused make room.
-            let Ok(permit) = Arc::clone(&refusing).acquire_owned().await else { break };
+        // More than these are closed without a word: others may be coming without end.
+        while let Ok(permit) = Arc::clone(&refusing).try_acquire_owned() {
+            let Some(socket) = listener.accept_now().await else { break };
             tokio::spawn(refuse(socket, no_room(&app), permit));
         }
         drop(listener);
@@ -97,15 +97,18 @@ impl Doors {
         }
     }
 
-    /// Serves a connection if there is room, and says so if there is none. Where too many are being told,
-    /// the rest waits outside.
+    /// Serves a connection if there is room, and says so if there is none. Where many are being told, the
+    /// rest waits outside for the one or the other.
     async fn take_in(&self, socket: Socket) {
-        if let Ok(permit) = Arc::clone(&self.room).try_acquire_owned() {
-            return self.serve(socket, permit);
-        }
-        self.app.metrics.refused("connections");
-        if let Ok(permit) = Arc::clone(&self.refusing).acquire_owned().await {
-            tokio::spawn(refuse(socket, no_room(&self.app), permit));
+        tokio::select! {
+            biased;
+            Ok(permit) = Arc::clone(&self.room).acquire_owned() => self.serve(socket, permit),
+            Ok(permit) = Arc::clone(&self.refusing).acquire_owned() => {
+                self.app.metrics.refused("connections");
+                tokio::spawn(refuse(socket, no_room(&self.app), permit));
+            }
+            // Neither is ever closed.
+            else => {}
         }
     }
 

@@ -32,12 +32,16 @@ const GRACE: Duration = Duration::from_secs(1);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
-    /// Nothing was asked since the last answer.
+    /// Nothing came yet.
+    New,
+    /// Nothing was asked since the last answer, and all of that is with the system.
     Idle,
     /// The head of a request comes in.
     Head,
     /// A request is with the server, its body included, which has its own limit.
     Busy,
+    /// The whole answer is known and waits to be written.
+    Sending,
 }
 
 #[derive(Debug)]
@@ -66,7 +70,7 @@ pub(super) enum Verdict {
 impl Pace {
     /// Of a new connection, whose first head is awaited no longer than any other.
     pub(super) fn new() -> Self {
-        Self(Mutex::new(State { step: Step::Head, since: Instant::now(), stalled: None }))
+        Self(Mutex::new(State { step: Step::New, since: Instant::now(), stalled: None }))
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -77,8 +81,11 @@ impl Pace {
     /// Bytes came in.
     pub(super) fn received(&self) {
         let mut state = self.state();
-        if state.step == Step::Idle {
-            (state.step, state.since) = (Step::Head, Instant::now());
+        match state.step {
+            // A head has its time from the beginning of the connection on.
+            Step::New => state.step = Step::Head,
+            Step::Idle => (state.step, state.since) = (Step::Head, Instant::now()),
+            Step::Head | Step::Busy | Step::Sending => {}
         }
     }
 
@@ -87,10 +94,17 @@ impl Pace {
         self.state().step = Step::Busy;
     }
 
-    /// An answer was given to the socket.
+    /// All of an answer is known.
     pub(super) fn answered(&self) {
+        self.state().step = Step::Sending;
+    }
+
+    /// All that was to be written is.
+    pub(super) fn flushed(&self) {
         let mut state = self.state();
-        (state.step, state.since) = (Step::Idle, Instant::now());
+        if state.step == Step::Sending {
+            (state.step, state.since) = (Step::Idle, Instant::now());
+        }
     }
 
     /// The client accepted bytes, or did not.
@@ -106,14 +120,16 @@ impl Pace {
     /// What becomes of the connection now, if the server began to drain at `drained`.
     pub(super) fn verdict(&self, limits: Limits, drained: Option<Instant>) -> Verdict {
         let state = self.state();
+        let within = |limit: Duration| {
+            let kept = state.since + limit;
+            let grace = drained.map(|drained| drained.max(state.since) + GRACE);
+            Some(grace.map_or(kept, |grace| grace.min(kept)))
+        };
         let (until, then) = match state.step {
-            Step::Idle => {
-                let kept = state.since + limits.idle;
-                let grace = drained.map(|drained| drained.max(state.since) + GRACE);
-                (Some(grace.map_or(kept, |grace| grace.min(kept))), Verdict::End)
-            }
+            Step::New => (within(limits.head), Verdict::End),
+            Step::Idle => (within(limits.idle), Verdict::End),
             Step::Head => (Some(state.since + limits.head), Verdict::Abort),
-            Step::Busy => (None, Verdict::Abort),
+            Step::Busy | Step::Sending => (None, Verdict::Abort),
         };
         let stalled = state.stalled.map(|stalled| stalled + limits.write);
         drop(state);
@@ -153,10 +169,15 @@ mod tests {
         let start = Instant::now();
         let pace = Pace::new();
         check(&pace, None, Verdict::Until(Some(start + seconds(10))));
+        pace.received();
+        check(&pace, None, Verdict::Until(Some(start + seconds(10))));
         pace.asked();
         check(&pace, None, Verdict::Until(None));
-        tokio::time::advance(seconds(100)).await;
+        tokio::time::advance(seconds(60)).await;
         pace.answered();
+        check(&pace, Some(Instant::now()), Verdict::Until(None));
+        tokio::time::advance(seconds(40)).await;
+        pace.flushed();
         check(&pace, None, Verdict::Until(Some(start + seconds(175))));
         tokio::time::advance(seconds(20)).await;
         pace.received();
@@ -170,7 +191,11 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn who_asks_for_nothing_is_ended_in_order() {
         let pace = Pace::new();
+        tokio::time::advance(seconds(10)).await;
+        check(&pace, None, Verdict::End);
         pace.answered();
+        pace.flushed();
+        check(&pace, None, Verdict::Until(Some(Instant::now() + seconds(75))));
         tokio::time::advance(seconds(75)).await;
         check(&pace, None, Verdict::End);
     }
@@ -178,7 +203,10 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_drain_leaves_idle_connections_a_moment() {
         let pace = Pace::new();
+        let now = Instant::now();
+        check(&pace, Some(now), Verdict::Until(Some(now + GRACE)));
         pace.answered();
+        pace.flushed();
         tokio::time::advance(seconds(5)).await;
         let drained = Instant::now();
         check(&pace, Some(drained), Verdict::Until(Some(drained + GRACE)));
@@ -186,6 +214,7 @@ mod tests {
         check(&pace, Some(drained), Verdict::Until(None));
         tokio::time::advance(seconds(5)).await;
         pace.answered();
+        pace.flushed();
         check(&pace, Some(drained), Verdict::Until(Some(Instant::now() + GRACE)));
         tokio::time::advance(GRACE).await;
         check(&pace, Some(drained), Verdict::End);
