@@ -100,6 +100,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         aliases: Vec::new(),
         model: Arc::new(model),
         options: EncodeOptions::default(),
+        max_tokens: None,
         place: Place::Processor,
     };
     let runtime = tokio::runtime::Builder::new_multi_thread()

@@ -119,15 +119,24 @@ impl App {
     ) -> Result<(T, Share), ApiError> {
         let mut leaving = LeftWhileReading { metrics: Some(&self.metrics) };
         let received = body::read(request, &self.settings, &self.bodies).await;
-        leaving.metrics = None;
-        let body::Received { bytes, share } = received?;
-        let depth = self.settings.json_depth;
-        let object = if bytes.len() < HEAVY_BODY {
-            json::read(&bytes, object, depth)?
-        } else {
-            self.heavy(move || json::read(&bytes, object, depth)).await?
+        if received.as_ref().is_err_and(ApiError::is_cut_off) {
+            // Nobody is there to read the answer.
+            return Err(ApiError::cut_off());
+        }
+        let object = match received {
+            Ok(body::Received { bytes, share }) => {
+                let depth = self.settings.json_depth;
+                let object = if bytes.len() < HEAVY_BODY {
+                    json::read(&bytes, object, depth)
+                } else {
+                    self.heavy(move || json::read(&bytes, object, depth)).await
+                };
+                object.map(|object| (object, share))
+            }
+            Err(error) => Err(error),
         };
-        Ok((object, share))
+        leaving.metrics = None;
+        object
     }
 
     /// Runs something that takes long on a thread that may block.
@@ -170,7 +179,10 @@ impl App {
         let bytes = texts.saturating_mul(dim).saturating_mul(size_of::<f32>());
         let share = self.take_rows(bytes, size)?;
         let inputs = self.resolve(model, input, field).await?;
-        let rows = model.batcher.embed_many(inputs, &options, &request).await?;
+        let rows = model.batcher.embed_many(inputs, &options, &request).await;
+        let rows = rows.map_err(|error| ApiError::of_batch(error, field))?;
+        // A call on this very thread is not interrupted.
+        urgency.in_time()?;
         let tokens: usize = rows.iter().map(|row| row.info.tokens).sum();
         let limit = self.settings.max_request_tokens;
         if tokens > limit {
@@ -216,7 +228,7 @@ impl App {
         let is_bulk = urgency.class == Class::Bulk || texts > self.settings.bulk_texts;
         let class = if is_bulk { Class::Bulk } else { Class::Interactive };
         let options = RequestOptions { class, ..RequestOptions::default() };
-        let Some(within) = urgency.deadline else { return Ok(options) };
+        let Some(within) = urgency.in_time()? else { return Ok(options) };
         let expected = model.batcher.expected_wait();
         if expected > within {
             let message = format!("{expected:?} of work waits, the deadline is in {within:?}");
@@ -326,10 +338,11 @@ pub(crate) struct Answer {
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Urgency {
     class: Class,
-    deadline: Option<Duration>,
+    deadline: Option<Instant>,
 }
 
 impl Urgency {
+    /// Of a request that has just come.
     pub(crate) fn of(headers: &HeaderMap) -> Result<Self, ApiError> {
         let class = match headers.get("x-embed-priority").map(HeaderValue::as_bytes) {
             None | Some(b"interactive") => Class::Interactive,
@@ -339,15 +352,24 @@ impl Urgency {
                 return Err(ApiError::invalid(Some("x-embed-priority"), message));
             }
         };
-        let deadline = headers.get("x-embed-deadline-ms").map(|value| {
-            let millis = value.to_str().ok().and_then(|text| text.parse().ok());
-            millis.map(Duration::from_millis).ok_or_else(|| {
-                let message =
-                    "the header x-embed-deadline-ms: expected a whole number of milliseconds";
-                ApiError::invalid(Some("x-embed-deadline-ms"), message)
-            })
-        });
-        Ok(Self { class, deadline: deadline.transpose()? })
+        let Some(value) = headers.get("x-embed-deadline-ms") else {
+            return Ok(Self { class, deadline: None });
+        };
+        let digits =
+            value.to_str().ok().filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()));
+        let millis = digits.and_then(|text| text.parse().ok()).ok_or_else(|| {
+            let message = "the header x-embed-deadline-ms: expected a whole number of milliseconds";
+            ApiError::invalid(Some("x-embed-deadline-ms"), message)
+        })?;
+        // What is too far away for an instant is never.
+        Ok(Self { class, deadline: Instant::now().checked_add(Duration::from_millis(millis)) })
+    }
+
+    /// How much time is left; `None` is without end.
+    fn in_time(self) -> Result<Option<Duration>, ApiError> {
+        let Some(deadline) = self.deadline else { return Ok(None) };
+        let left = deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() { Err(ApiError::expired()) } else { Ok(Some(left)) }
     }
 }
 

@@ -27,7 +27,11 @@ pub(crate) async fn read(
     settings: &Settings,
     budget: &Budget,
 ) -> Result<Received, ApiError> {
-    check_media_type(request.headers())?;
+    // Ollama's own documentation has curl send JSON under the media type of a form.
+    if !request.uri().path().starts_with("/api/") {
+        check_media_type(request.headers())?;
+    }
+    check_encoding(request.headers())?;
     let announced = announced_length(request.headers());
     if announced.is_some_and(|length| length > settings.body_bytes as u64) {
         return Err(ApiError::large_body(settings.body_bytes));
@@ -55,9 +59,7 @@ async fn read_to_end(
     let mut first = Bytes::new();
     let mut rest: Vec<u8> = Vec::new();
     while let Some(frame) = body.frame().await {
-        let frame = frame.map_err(|_| {
-            ApiError::invalid(None, "the body ended before it was complete").closing()
-        })?;
+        let frame = frame.map_err(|_| ApiError::cut_off())?;
         let Ok(data) = frame.into_data() else { continue };
         if first.len() + rest.len() + data.len() > limit {
             return Err(ApiError::large_body(limit));
@@ -95,14 +97,19 @@ fn full(budget: &Budget, size: Size) -> ApiError {
     ApiError::busy("bodies_full", message, Duration::from_millis(100))
 }
 
-/// JSON, said so or not said at all, and not compressed.
-fn check_media_type(headers: &HeaderMap) -> Result<(), ApiError> {
+/// Not compressed.
+fn check_encoding(headers: &HeaderMap) -> Result<(), ApiError> {
     if let Some(encoding) = headers.get(CONTENT_ENCODING)
         && encoding != "identity"
     {
         let message = format!("content-encoding {encoding:?}: bodies are taken uncompressed only");
         return Err(ApiError::media_type(message).closing());
     }
+    Ok(())
+}
+
+/// JSON, said so or not said at all.
+fn check_media_type(headers: &HeaderMap) -> Result<(), ApiError> {
     let Some(content_type) = headers.get(CONTENT_TYPE) else { return Ok(()) };
     let essence = content_type.to_str().unwrap_or_default().split(';').next().unwrap_or_default();
     let essence = essence.trim().to_ascii_lowercase();
@@ -122,7 +129,8 @@ mod tests {
     fn check(name: &'static str, value: &'static str, expected: Result<(), StatusCode>) {
         let mut headers = HeaderMap::new();
         headers.insert(name, value.parse().expect("a header"));
-        let found = check_media_type(&headers).map_err(|error| error.status);
+        let found = check_media_type(&headers).and_then(|()| check_encoding(&headers));
+        let found = found.map_err(|error| error.status);
         assert_eq!(found, expected, "{name}: {value}");
     }
 

@@ -22,6 +22,8 @@ pub(crate) struct ApiError {
     pub(crate) reason: &'static str,
 }
 
+const CUT_OFF: &str = "the body ended before it was complete";
+
 const INVALID: &str = "invalid_request_error";
 
 impl ApiError {
@@ -50,6 +52,15 @@ impl ApiError {
         Self { param: Some(param), ..error }
     }
 
+    /// 400: the connection ended within the body. Who sent it hears nothing of this.
+    pub(crate) fn cut_off() -> Self {
+        Self::invalid(None, CUT_OFF).closing()
+    }
+
+    pub(crate) fn is_cut_off(&self) -> bool {
+        self.message == CUT_OFF
+    }
+
     /// 401: no key, or one that is not known.
     pub(crate) fn unauthorized(is_missing: bool) -> Self {
         let message = if is_missing {
@@ -66,6 +77,14 @@ impl ApiError {
         let message = "the Host header is not one of this server: see the setting `allowed_hosts`";
         let error = Self::new(StatusCode::FORBIDDEN, INVALID, "forbidden_host", message.into());
         Self { code: Some("host_not_allowed"), ..error }
+    }
+
+    /// 403: a page of a browser asks, which was not allowed to.
+    pub(crate) fn forbidden_origin() -> Self {
+        let message =
+            "pages of this origin may not use this server: see the setting `cors_origins`";
+        let error = Self::new(StatusCode::FORBIDDEN, INVALID, "forbidden_origin", message.into());
+        Self { code: Some("origin_not_allowed"), ..error }
     }
 
     /// 404: no such route.
@@ -160,18 +179,19 @@ impl ApiError {
     }
 }
 
-impl From<BatchError<embed_core::Error>> for ApiError {
-    /// A text never stands in an error of the batcher or of a model, so that their words may be passed on.
-    fn from(error: BatchError<embed_core::Error>) -> Self {
+impl ApiError {
+    /// What a batcher says of the inputs in `field`. A text never stands in an error of the batcher or of a
+    /// model, so that their words may be passed on.
+    pub(crate) fn of_batch(error: BatchError<embed_core::Error>, field: &'static str) -> Self {
         match error {
             BatchError::Overloaded { retry_after, .. } => {
                 Self::busy("queue_full", error.to_string(), retry_after)
             }
-            BatchError::TooLarge { .. } => Self::over_limit("input", error.to_string()),
+            BatchError::TooLarge { .. } => Self::over_limit(field, format!("`{field}`: {error}")),
             BatchError::Expired => Self::expired(),
             BatchError::Draining | BatchError::Closed => Self::draining(),
             BatchError::Backend(error) if error.input().is_some() => {
-                Self::over_limit("input", error.to_string())
+                Self::over_limit(field, format!("`{field}`: {error}"))
             }
             BatchError::Backend(error @ embed_core::Error::Dimensions { .. }) => {
                 Self::invalid(Some("dimensions"), error.to_string())

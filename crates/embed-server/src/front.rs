@@ -2,17 +2,21 @@
 //! work, a name for the request, and counting.
 
 use std::hash::{BuildHasher as _, RandomState};
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::LazyLock;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
+use axum::body::{Body, Bytes, HttpBody};
 use axum::extract::{Request, State};
 use axum::http::header::{self, HeaderName};
 use axum::http::uri::Authority;
-use axum::http::{HeaderMap, HeaderValue};
+use axum::http::{HeaderMap, HeaderValue, Method, Version};
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
+use hyper::body::{Frame, SizeHint};
 use tokio::time::Instant;
 
 use crate::app::App;
@@ -40,20 +44,64 @@ pub(crate) async fn answered_by(
 pub(crate) async fn front(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
     let started = Instant::now();
     let id = request_id(request.headers());
+    let (request, body) = watch(request);
     let mut response = match admit(&app, &request) {
         Ok(()) => next.run(request).await,
         Err(error) => error.into_response(),
     };
+    let is_unread = body.is_some_and(|is_read| !is_read.load(Ordering::Relaxed));
     let took = started.elapsed();
     count(&app, &response, took);
     let is_draining = app.is_draining();
     let headers = response.headers_mut();
     headers.insert(REQUEST_ID, id);
     headers.insert(SERVER_TIMING, timing(took));
-    if is_draining {
+    // What follows on the connection would be the rest of the body.
+    if is_draining || is_unread {
         headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
     }
     response
+}
+
+/// A body that says when all of it was read.
+struct Watched {
+    body: Body,
+    is_read: Arc<AtomicBool>,
+}
+
+/// The request with a watched body, if it has one.
+fn watch(request: Request) -> (Request, Option<Arc<AtomicBool>>) {
+    if request.body().is_end_stream() {
+        return (request, None);
+    }
+    let is_read = Arc::new(AtomicBool::new(false));
+    let watching = Arc::clone(&is_read);
+    (request.map(|body| Body::new(Watched { body, is_read })), Some(watching))
+}
+
+impl HttpBody for Watched {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        let frame = ready!(Pin::new(&mut self.body).poll_frame(cx));
+        if frame.is_none() {
+            self.is_read.store(true, Ordering::Relaxed);
+        }
+        Poll::Ready(frame)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        // Never said ahead, so that the end is read and seen.
+        false
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
 }
 
 fn count(app: &App, response: &Response, took: Duration) {
@@ -90,7 +138,18 @@ fn admit(app: &App, request: &Request) -> Result<(), ApiError> {
     if app.checks_host && !host_is_allowed(request, &app.settings.allowed_hosts) {
         return Err(ApiError::forbidden_host());
     }
+    let hosts = request.headers().get_all(header::HOST).iter().count();
+    if hosts > 1 || hosts == 0 && request.version() == Version::HTTP_11 {
+        return Err(ApiError::invalid(None, "expected one Host header"));
+    }
     let access = access(app, request.uri().path());
+    if access == Access::Work
+        && request.method() == Method::POST
+        && app.keys.is_empty()
+        && !origin_is_allowed(request.headers(), &app.settings.cors_origins)
+    {
+        return Err(ApiError::forbidden_origin());
+    }
     if access != Access::Open && !app.keys.is_empty() {
         let key = bearer(request.headers());
         if !key.is_some_and(|key| app.keys.accept(key)) {
@@ -129,6 +188,19 @@ fn host_is_allowed(request: &Request, allowed: &[String]) -> bool {
         || allowed.iter().any(|allowed| allowed.eq_ignore_ascii_case(name) || allowed == host)
 }
 
+/// Whether a page in a browser, if it is one that asks, may do so. Without keys any page could make the
+/// server work, though it could not read the answers.
+fn origin_is_allowed(headers: &HeaderMap, allowed: &[String]) -> bool {
+    let text =
+        |name: &HeaderName| headers.get(name).map(|value| value.to_str().unwrap_or_default());
+    let Some(origin) = text(&header::ORIGIN) else {
+        let site = text(&HeaderName::from_static("sec-fetch-site"));
+        return !matches!(site, Some("cross-site" | "same-site"));
+    };
+    let is_own = origin.split_once("://").map(|(_, host)| host) == text(&header::HOST);
+    is_own || allowed.iter().any(|allowed| allowed == origin)
+}
+
 fn without_port(host: &str) -> &str {
     match host.rsplit_once(':') {
         Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,
@@ -162,7 +234,6 @@ fn timing(took: Duration) -> HeaderValue {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use axum::body::Body;
 
     #[track_caller]
     fn check_host(host: Option<&str>, allowed: &[&str], expected: bool) {
@@ -190,6 +261,28 @@ mod tests {
         check_host(Some("embed.local:8080"), &["embed.local"], true);
         check_host(Some("embed.local:8080"), &["embed.local:8080"], true);
         check_host(Some("embed.local:8080"), &["other.local"], false);
+    }
+
+    #[test]
+    fn pages_of_others_do_not_make_the_server_work() {
+        let check = |sent: &[(&'static str, &'static str)], expected: bool| {
+            let mut headers = HeaderMap::new();
+            headers.insert("host", HeaderValue::from_static("localhost:8080"));
+            for &(name, value) in sent {
+                headers.insert(name, HeaderValue::from_static(value));
+            }
+            let allowed = ["https://page.example".to_owned()];
+            assert_eq!(origin_is_allowed(&headers, &allowed), expected, "{sent:?}");
+        };
+        check(&[], true);
+        check(&[("origin", "https://page.example"), ("sec-fetch-site", "cross-site")], true);
+        check(&[("origin", "http://localhost:8080")], true);
+        check(&[("origin", "http://localhost:8081")], false);
+        check(&[("origin", "https://evil.example")], false);
+        check(&[("origin", "null")], false);
+        check(&[("sec-fetch-site", "cross-site")], false);
+        check(&[("sec-fetch-site", "same-origin")], true);
+        check(&[("sec-fetch-site", "none")], true);
     }
 
     #[test]

@@ -40,6 +40,7 @@
 //!     aliases: vec![],
 //!     model: Arc::new(Lengths),
 //!     options: EncodeOptions::default(),
+//!     max_tokens: None,
 //!     place: Place::Processor,
 //! };
 //! let settings = Settings { listen: Listen::Tcp(([127, 0, 0, 1], 0).into()), ..Settings::default() };

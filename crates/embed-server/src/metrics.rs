@@ -21,11 +21,12 @@ use prometheus_client::registry::Registry;
 const CODES: [u16; 13] = [200, 400, 401, 403, 404, 405, 408, 413, 415, 429, 500, 503, 504];
 
 /// Why requests are refused: the reasons of `error.rs`, and connections beyond the limit.
-const REASONS: [&str; 19] = [
+const REASONS: [&str; 20] = [
     "invalid",
     "too_large",
     "unauthorized",
     "forbidden_host",
+    "forbidden_origin",
     "no_route",
     "model_not_found",
     "wrong_method",

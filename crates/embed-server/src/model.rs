@@ -1,6 +1,7 @@
 //! A model that is served: its names, its batcher, and what it may hold at once.
 
 use std::fmt;
+use std::num::NonZeroUsize;
 use std::sync::Arc;
 
 use embed_batcher::{BatchConfig, Batcher, ConfigError, EmbedderBackend, OwnedInput};
@@ -26,6 +27,8 @@ pub struct ServedModel {
     pub model: Arc<dyn Model>,
     /// The options of every request; requests choose dimensions, and whether to truncate.
     pub options: EncodeOptions,
+    /// So many tokens of a text count, if there is a limit; told to clients who ask.
+    pub max_tokens: Option<NonZeroUsize>,
     /// Where it computes.
     pub place: Place,
 }
@@ -55,6 +58,7 @@ pub(crate) struct Running {
     pub(crate) aliases: Vec<String>,
     pub(crate) model: Arc<dyn Model>,
     pub(crate) options: EncodeOptions,
+    pub(crate) max_tokens: Option<NonZeroUsize>,
     pub(crate) batcher: Batcher<EmbedderBackend<OwnedInput>>,
     /// Texts of large requests that wait or run: less than the queue has room for, so that a client
     /// who sends many of them never closes it to those who ask for one.
@@ -69,7 +73,7 @@ impl Running {
         settings: &Settings,
         metrics: &Metrics,
     ) -> Result<Self, ConfigError> {
-        let ServedModel { name, aliases, model, options, place } = served;
+        let ServedModel { name, aliases, model, options, max_tokens, place } = served;
         let model_metrics = metrics.of_model(&name);
         let default = match place {
             Place::Processor => BatchConfig {
@@ -94,7 +98,16 @@ impl Running {
             .observer(Arc::new(BatchObserver::new(model_metrics.clone())))
             .spawn()?;
         let bulk = Budget::new(settings.queue_texts.saturating_sub(settings.queue_reserve));
-        Ok(Self { name, aliases, model, options, batcher, bulk, metrics: model_metrics })
+        Ok(Self {
+            name,
+            aliases,
+            model,
+            options,
+            max_tokens,
+            batcher,
+            bulk,
+            metrics: model_metrics,
+        })
     }
 
     /// Whether requests for `name` are for this model.

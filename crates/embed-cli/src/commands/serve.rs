@@ -10,6 +10,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::{Context as _, Result, ensure};
+use embed_core::MaxLength;
 use embed_files::output::Destination;
 use embed_model2vec::{Bundle, ModelOptions};
 use embed_server::{
@@ -148,12 +149,18 @@ fn open(
         } else {
             model
         };
+        let max_tokens = match encode_options.max_length {
+            MaxLength::Model => model.description().max_length,
+            MaxLength::Tokens(limit) => Some(limit),
+            MaxLength::Unlimited | MaxLength::Tokenizer => None,
+        };
         let place = if model.device_name().is_some() { Place::Device } else { Place::Processor };
         Ok(ServedModel {
             name: entry.name,
             aliases: entry.aliases,
             model: Arc::new(model),
             options: encode_options.clone(),
+            max_tokens,
             place,
         })
     };

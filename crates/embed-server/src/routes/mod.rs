@@ -7,16 +7,17 @@ mod operation;
 mod tei;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::Router;
 use axum::body::Bytes;
 use axum::extract::{Request, State};
-use axum::http::{HeaderName, HeaderValue, Method, header};
+use axum::http::{HeaderName, HeaderValue, Method};
 use axum::middleware;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use tower_http::catch_panic::CatchPanicLayer;
-use tower_http::cors::CorsLayer;
+use tower_http::cors::{AllowHeaders, CorsLayer};
 
 use crate::app::App;
 use crate::error::ApiError;
@@ -88,19 +89,15 @@ fn panicked(_: Box<dyn std::any::Any + Send>) -> Response {
 fn cors(origins: &[String]) -> CorsLayer {
     let origins: Vec<HeaderValue> =
         origins.iter().filter_map(|origin| origin.parse().ok()).collect();
-    let headers = ["x-request-id", "x-embed-priority", "x-embed-deadline-ms"];
-    let exposed = ["x-request-id", "x-embed-zero-rows", "retry-after-ms", "server-timing"];
+    let exposed =
+        ["x-request-id", "x-embed-zero-rows", "retry-after", "retry-after-ms", "server-timing"];
     CorsLayer::new()
         .allow_origin(origins)
         .allow_methods([Method::GET, Method::POST])
-        .allow_headers(
-            headers
-                .map(HeaderName::from_static)
-                .into_iter()
-                .chain([header::AUTHORIZATION, header::CONTENT_TYPE])
-                .collect::<Vec<_>>(),
-        )
+        // Clients have headers of their own, which mean nothing here and do no harm.
+        .allow_headers(AllowHeaders::mirror_request())
         .expose_headers(exposed.map(HeaderName::from_static))
+        .max_age(Duration::from_mins(10))
 }
 
 /// What all handlers get.

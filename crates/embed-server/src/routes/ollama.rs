@@ -76,8 +76,12 @@ async fn run(
     };
     let (body, _held) = app.read(request, body).await?;
     let name = required(body.model, "model")?;
-    // Ollama's clients may add a tag to a name that has none.
-    let model = app.model(name.strip_suffix(":latest").unwrap_or(&name))?;
+    // Ollama's clients may add a tag to a name that has none, or leave it out.
+    let untagged = name.strip_suffix(":latest").unwrap_or(&name);
+    let model = app
+        .model(&name)
+        .or_else(|error| app.model(untagged).map_err(|_| error))
+        .or_else(|error| app.model(&format!("{name}:latest")).map_err(|_| error))?;
     let answer = async {
         let input = required(body.input, field)?;
         let is_single = field == "prompt";

@@ -1,5 +1,6 @@
 //! The routes of Hugging Face's Text Embeddings Inference. They name no model: the first one answers.
 
+use std::num::NonZeroUsize;
 use std::sync::Arc;
 
 use axum::extract::{Request, State};
@@ -21,6 +22,7 @@ use crate::json::{
 };
 use crate::model::Running;
 use crate::reply::{self, Encoding, Frame, RowStart};
+use crate::settings::EmptyInput;
 
 /// The body of `/embed` and of `/tokenize`.
 struct Body {
@@ -211,11 +213,17 @@ pub(super) async fn similarity(State(app): Shared, request: Request) -> Result<R
             let message = "`inputs.sentences`: expected an array of strings";
             return Err(ApiError::invalid(Some("inputs.sentences"), message));
         };
-        texts.insert(0, source);
-        let ask = Ask { urgency, ..Ask::new("inputs", Input::Texts(texts)) };
+        let may_be_empty = app.settings.empty_input == EmptyInput::Zero;
+        if source.is_empty() && !may_be_empty {
+            return Err(ApiError::invalid(Some(SOURCE), format!("`{SOURCE}`: empty")));
+        }
+        // Behind the others, so that their positions are those of the request.
+        texts.push(source);
+        let ask = Ask { urgency, ..Ask::new("inputs.sentences", Input::Texts(texts)) };
         let Answer { rows, .. } = app.embed(model, ask).await?;
+        let Some((source, others)) = rows.split_last() else { return Ok(answer(&json!([]))) };
         let cosines: Vec<f64> =
-            rows[1..].iter().map(|row| cosine(&rows[0].values, &row.values)).collect();
+            others.iter().map(|row| cosine(&source.values, &row.values)).collect();
         Ok(answer(&json!(cosines)))
     };
     Ok(answered_by(model, answer).await)
@@ -239,7 +247,7 @@ pub(super) async fn info(State(app): Shared) -> Response {
         "model_dtype": "float32",
         "model_type": {"embedding": {"pooling": "mean"}},
         "max_concurrent_requests": app.settings.max_connections,
-        "max_input_length": app.settings.max_request_tokens,
+        "max_input_length": model.max_tokens.map_or(app.settings.max_request_tokens, NonZeroUsize::get),
         "max_batch_tokens": app.settings.batch_tokens,
         "max_client_batch_size": app.settings.max_inputs,
         "auto_truncate": true,

@@ -75,7 +75,7 @@ pub struct Settings {
     pub row_bytes_in_flight: usize,
     /// Texts that may wait for a batch, for each model.
     pub queue_texts: usize,
-    /// Of those, how many are kept for requests of few texts.
+    /// Of those, how many are kept for requests of few texts; by default no more than an eighth.
     pub queue_reserve: usize,
     /// A request of more texts than this is bulk work, and goes after all others.
     pub bulk_texts: usize,

@@ -115,7 +115,12 @@ pub fn resolve(sources: &Sources<'_>) -> Result<Resolved, SettingsError> {
     found.flags(sources.flags);
     let Layers { settings, origins, models, mut problems } = found;
     let models = models.finish(&mut problems);
-    let resolved = Resolved { settings, models, origins };
+    let mut resolved = Resolved { settings, models, origins };
+    if resolved.origin("queue_reserve") == Origin::Default {
+        // Nobody chose it: a short queue has a short reserve.
+        let settings = &mut resolved.settings;
+        settings.queue_reserve = settings.queue_reserve.min(settings.queue_texts / 8);
+    }
     // Whether the file has a key in it is seen when it is read.
     let has_keys = has_keys || resolved.settings.api_key_file.is_some();
     let contradictions =
@@ -132,6 +137,14 @@ pub fn resolve(sources: &Sources<'_>) -> Result<Resolved, SettingsError> {
         .collect();
     problems.extend(contradictions);
     SettingsError::unless(problems, resolved)
+}
+
+/// Whether a variable is one that Kubernetes sets in every container for a service called `embed-serve`.
+fn is_service_link(name: &str) -> bool {
+    let rest = name.strip_prefix(PREFIX).unwrap_or(name);
+    ["SERVICE_HOST", "SERVICE_PORT", "PORT"].iter().any(|known| {
+        rest.strip_prefix(known).is_some_and(|rest| rest.is_empty() || rest.starts_with('_'))
+    })
 }
 
 /// The settings that a contradiction is about.
@@ -218,7 +231,7 @@ impl<'a> Layers<'a> {
             if name == KEYS_VARIABLE {
                 has_keys = !value.is_empty();
             }
-            if !name.starts_with(PREFIX) || name == CONFIG_VARIABLE {
+            if !name.starts_with(PREFIX) || name == CONFIG_VARIABLE || is_service_link(name) {
                 continue;
             }
             let origin = Origin::Variable(name.to_owned());

@@ -4,7 +4,9 @@ use std::fs;
 use std::future::{Future as _, poll_fn};
 use std::io;
 use std::net::SocketAddr;
-use std::os::unix::fs::{DirBuilderExt as _, FileTypeExt as _, PermissionsExt as _};
+use std::os::unix::fs::{
+    DirBuilderExt as _, FileTypeExt as _, MetadataExt as _, PermissionsExt as _,
+};
 use std::path::{Path, PathBuf};
 use std::pin::pin;
 use std::task::Poll;
@@ -44,7 +46,7 @@ impl Listener {
     pub(crate) fn address(&self) -> io::Result<String> {
         match self {
             Self::Tcp(listener) => Ok(format!("http://{}", listener.local_addr()?)),
-            Self::Unix(_, file) => Ok(format!("unix:{}", file.0.display())),
+            Self::Unix(_, file) => Ok(format!("unix:{}", file.path.display())),
         }
     }
 
@@ -132,32 +134,47 @@ fn bind_private(path: &Path) -> io::Result<(UnixListener, SocketFile)> {
     if fs::symlink_metadata(path).is_ok() {
         return Err(io::Error::new(io::ErrorKind::AlreadyExists, "there is another file"));
     }
-    let mut name = path.file_name().unwrap_or_default().to_owned();
-    name.push(format!(".{}", std::process::id()));
-    let folder = path.with_file_name(name);
-    fs::DirBuilder::new().mode(0o700).create(&folder)?;
+    // Names of sockets have an end, so this one is short.
+    let folder = path.with_file_name(format!(".{}", std::process::id()));
     let inside = folder.join("s");
+    // A process of the same number that was killed right here would have left these.
+    let _ = fs::remove_file(&inside);
+    let _ = fs::remove_dir(&folder);
+    fs::DirBuilder::new().mode(0o700).create(&folder)?;
     let bound = UnixListener::bind(&inside).and_then(|listener| {
         fs::set_permissions(&inside, fs::Permissions::from_mode(0o600))?;
+        let file = SocketFile::new(path, &fs::symlink_metadata(&inside)?);
         fs::rename(&inside, path)?;
-        Ok(listener)
+        Ok((listener, file))
     });
     // It is gone by now if all went well.
     let _ = fs::remove_file(&inside);
     let removed = fs::remove_dir(&folder);
-    let listener = bound?;
-    let file = SocketFile(path.to_owned());
-    removed.map(|()| (listener, file))
+    let bound = bound?;
+    removed.map(|()| bound)
 }
 
-/// The file of a socket, removed when dropped.
+/// The file of a socket, removed when dropped, unless another one has taken its place.
 #[derive(Debug)]
-pub(crate) struct SocketFile(PathBuf);
+pub(crate) struct SocketFile {
+    path: PathBuf,
+    /// Device and number of the file.
+    identity: (u64, u64),
+}
+
+impl SocketFile {
+    fn new(path: &Path, data: &fs::Metadata) -> Self {
+        Self { path: path.to_owned(), identity: (data.dev(), data.ino()) }
+    }
+}
 
 impl Drop for SocketFile {
     fn drop(&mut self) {
-        // Somebody else may have removed it.
-        let _ = fs::remove_file(&self.0);
+        let data = fs::symlink_metadata(&self.path);
+        if data.is_ok_and(|data| (data.dev(), data.ino()) == self.identity) {
+            // Somebody else may have removed it at this moment.
+            let _ = fs::remove_file(&self.path);
+        }
     }
 }
 
@@ -178,6 +195,20 @@ mod tests {
         assert_eq!(error.kind(), io::ErrorKind::AddrInUse);
         drop(listener);
         assert_eq!(fs::read_dir(folder.path()).expect("a folder").count(), 0, "nothing is left");
+    }
+
+    #[tokio::test]
+    async fn a_socket_of_somebody_else_is_left_alone() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("s.sock");
+        let listen = Listen::Unix(path.clone());
+        let first = Listener::bind(&listen).await.expect("free");
+        fs::remove_file(&path).expect("there");
+        let second = Listener::bind(&listen).await.expect("free again");
+        drop(first);
+        assert!(path.exists(), "it belongs to the second one");
+        drop(second);
+        assert!(!path.exists());
     }
 
     #[tokio::test]

@@ -25,6 +25,12 @@ fn ollama_gets_rows_under_its_own_names() {
     let answer = server.post("/api/embeddings", r#"{"model":"m","prompt":"a"}"#).json();
     assert_eq!(numbers(&answer["embedding"]), row("a"));
     server.post("/api/embeddings", r#"{"model":"m","prompt":["a","b"]}"#).error(400);
+    // A tag is added or left out as the client likes.
+    for name in ["m", "m:latest", "alias:latest"] {
+        let body = json!({"model": name, "input": "a"}).to_string();
+        assert_eq!(server.post("/api/embed", &body).status, 200, "{name}");
+    }
+    server.post("/api/embed", r#"{"model":"m:other","input":"a"}"#).error(404);
     let tags = server.get("/api/tags").json();
     assert_eq!(tags["models"][0]["name"], "m");
     assert_eq!(tags["models"][1]["name"], "alias");
@@ -38,7 +44,9 @@ fn tei_gets_plain_arrays() {
     assert_eq!(answer.as_array().expect("rows").len(), 2);
     assert_eq!(numbers(&answer[1]), row("b"));
     let long = "x".repeat(101);
-    server.post("/embed", &format!(r#"{{"inputs":"{long}","truncate":false}}"#)).error(400);
+    let error =
+        server.post("/embed", &format!(r#"{{"inputs":"{long}","truncate":false}}"#)).error(400);
+    assert_eq!(error["param"], "inputs");
     let tokens = server.post("/tokenize", r#"{"inputs":["ab",""]}"#).json();
     let token = json!({"id": 97, "text": "a", "special": false, "start": null, "stop": null});
     assert_eq!(tokens[0][0], token);
@@ -46,6 +54,7 @@ fn tei_gets_plain_arrays() {
     server.post("/tokenize", r#"{"inputs":[1]}"#).error(400);
     let info = server.get("/info").json();
     assert_eq!((&info["model_id"], &info["max_client_batch_size"]), (&json!("m"), &json!(2048)));
+    assert_eq!(info["max_input_length"], crate::model::MAX_LENGTH);
 }
 
 #[test]
@@ -64,7 +73,11 @@ fn similarity_is_the_cosine_of_rows() {
         let found = cosines[index].as_f64().expect("a number");
         assert!((found - cosine("ab", other)).abs() < 1e-12, "{found}");
     }
+    let body = r#"{"inputs":{"source_sentence":"a","sentences":["b",""]}}"#;
+    let error = server.post("/similarity", body).error(400);
+    assert!(error["message"].as_str().expect("text").contains("inputs.sentences[1]"), "{error}");
     for (body, param) in [
+        (r#"{"inputs":{"source_sentence":"","sentences":["a"]}}"#, "inputs.source_sentence"),
         (r#"{"inputs":{"sentences":["a"]}}"#, "inputs.source_sentence"),
         (r#"{"inputs":{"source_sentence":"a"}}"#, "inputs.sentences"),
         (r#"{"inputs":{"source_sentence":7,"sentences":["a"]}}"#, "inputs.source_sentence"),

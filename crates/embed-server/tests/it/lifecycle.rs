@@ -49,6 +49,37 @@ fn admitted_work_is_finished_and_new_work_refused() {
 }
 
 #[test]
+fn a_long_answer_is_sent_whole_while_the_server_ends() {
+    let mut server = start(queued());
+    let texts = vec!["a"; 2048];
+    // Nearly half a megabyte: more than the connection holds ahead.
+    let body = serde_json::json!({"model": "m", "input": texts}).to_string();
+    let mut reader = server.connect();
+    let head = format!(
+        "POST /v1/embeddings HTTP/1.1\r\nhost: localhost\r\ncontent-length: {}\r\n\r\n{body}",
+        body.len()
+    );
+    reader.write(head.as_bytes());
+    while !server.get("/metrics").text().contains("embed_texts_total{model=\"m\"} 2048\n") {}
+    let mut silent = server.connect();
+    assert_eq!(silent.send("GET", "/healthz", &[], "").status, 200);
+    server.stop();
+    // Longer than an idle connection is kept.
+    assert!(silent.is_ended(), "a connection that asks for nothing");
+    let rows = crate::embeddings::rows(&reader.answer());
+    assert_eq!(rows.len(), 2048);
+    assert_eq!(server.end(), Ended { abandoned: 0 });
+}
+
+#[test]
+fn a_connection_that_says_nothing_does_not_hold_the_server() {
+    let server = start(Settings { header_timeout: Duration::from_hours(1), ..queued() });
+    let _silent = server.connect();
+    assert_eq!(server.get("/healthz").status, 200);
+    assert_eq!(server.end(), Ended { abandoned: 0 });
+}
+
+#[test]
 fn an_idle_connection_is_closed_in_order_and_does_not_hold_the_server() {
     let server = start(queued());
     let mut idle = server.connect();

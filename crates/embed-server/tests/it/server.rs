@@ -1,5 +1,6 @@
 //! A server on a free port, for one test.
 
+use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
@@ -8,7 +9,7 @@ use embed_server::{Ended, Keys, Listen, Place, ServedModel, Server, Settings};
 use tokio::sync::oneshot;
 
 use crate::client::{Answer, Connection};
-use crate::model::{Door, Scripted};
+use crate::model::{Door, MAX_LENGTH, Scripted};
 
 /// A running server. It is stopped when dropped.
 pub(crate) struct Running {
@@ -37,6 +38,7 @@ pub(crate) fn start_with(settings: Settings, keys: Keys) -> Running {
         aliases: vec!["alias".into()],
         model: Arc::new(model),
         options: EncodeOptions::default(),
+        max_tokens: NonZeroUsize::new(MAX_LENGTH),
         place: Place::Processor,
     };
     let (stop, stopped) = oneshot::channel();

@@ -135,16 +135,18 @@ fn a_file_that_is_not_toml_is_refused_with_the_line() {
 
 #[test]
 fn settings_that_contradict_each_other_are_found() {
-    let queue = flags(&[("queue_texts", "512")]);
+    let queue = flags(&[("queue_texts", "512"), ("queue_reserve", "512")]);
     check_problems(
         from(&queue, &[], "body_bytes_in_flight = \"1MiB\""),
         &[
             "body_bytes = 16MiB (default) and body_bytes_in_flight = 1MiB (embed.toml) contradict each other: \
              a body of the largest size could never be read",
-            "queue_reserve = 512 (default) and queue_texts = 512 (--queue-texts) contradict each other: \
+            "queue_reserve = 512 (--queue-reserve) and queue_texts = 512 (--queue-texts) contradict each other: \
              nothing would be left of the queue for other requests",
         ],
     );
+    let short = from(&flags(&[("queue_texts", "80")]), &[], "").expect("nobody chose a reserve");
+    assert_eq!(short.settings.queue_reserve, 10);
     check_problems(
         from(&flags(&[("metrics_key", "true")]), &[], ""),
         &[
@@ -320,4 +322,16 @@ fn the_documentation_has_the_table_of_the_code() -> std::io::Result<()> {
     let (table, _) = rest.split_once("<!-- end of settings -->\n").expect("a marker after");
     assert!(table.trim() == markdown().trim(), "docs/server.md should have:\n{}", markdown());
     Ok(())
+}
+
+#[test]
+fn variables_that_kubernetes_sets_for_a_service_are_no_settings() {
+    let env = [
+        ("EMBED_SERVE_PORT", "tcp://10.0.0.1:80"),
+        ("EMBED_SERVE_PORT_80_TCP", "tcp://10.0.0.1:80"),
+        ("EMBED_SERVE_SERVICE_HOST", "10.0.0.1"),
+        ("EMBED_SERVE_SERVICE_PORT_HTTP", "80"),
+    ];
+    assert!(from(&Flags::default(), &env, "").is_ok());
+    assert!(from(&Flags::default(), &[("EMBED_SERVE_PORTS", "80")], "").is_err());
 }
