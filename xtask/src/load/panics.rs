@@ -1,5 +1,6 @@
 //! A model that panics: the request that made it panic gets 500, and nothing else changes.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::thread;
 use std::time::Duration;
@@ -88,20 +89,27 @@ pub(super) fn run(program: &Path, settings: &[String]) -> Result<bool> {
         "| requests with a panic | others at the same time | panics counted | exit | verdict |"
     );
     println!("| --- | --- | --- | --- | --- |");
-    let statuses: Vec<String> = bad_answers
-        .iter()
-        .map(|answer| match answer {
-            Ok((status, _)) => status.to_string(),
-            Err(failure) => failure.to_string(),
-        })
-        .collect();
+    let statuses: Vec<String> = bad_answers.iter().map(name).collect();
+    let mut others: BTreeMap<String, usize> = BTreeMap::new();
+    for answer in &good_answers {
+        *others.entry(name(answer)).or_default() += 1;
+    }
+    let others: Vec<String> =
+        others.iter().map(|(name, count)| format!("{name} x {count}")).collect();
     println!(
-        "| {} | 200 x {} | {panics} | {status} | {} |",
+        "| {} | {} | {panics} | {status} | {} |",
         statuses.join(", "),
-        good_answers.len() - wrong,
+        others.join(", "),
         if faults.is_empty() { "passed".to_owned() } else { format!("**{}**", faults.join("; ")) },
     );
     Ok(faults.is_empty())
+}
+
+fn name(answer: &Result<(u16, Vec<u8>), Failure>) -> String {
+    match answer {
+        Ok((status, _)) => status.to_string(),
+        Err(failure) => failure.to_string(),
+    }
 }
 
 /// The answer to a request with a panic must be 500 in the format of the API, without the text.
