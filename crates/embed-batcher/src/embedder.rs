@@ -51,8 +51,8 @@ impl AsRef<Self> for OwnedInput {
 
 /// An [`Embedder`] behind a batcher.
 ///
-/// Rows must have the width of the options and finite values. A failure that names an input, and a row
-/// that is not finite, is isolated: it reaches only the caller of that text.
+/// Rows must have the width of the options and finite values. A failure that names an input, a row that is
+/// not finite, and a panic are isolated: they reach only the caller of that text.
 pub struct EmbedderBackend<I: ?Sized = str> {
     embedder: Arc<dyn Embedder>,
     bound: TokenBound,
@@ -163,7 +163,8 @@ impl<I: AsInput + ?Sized> Backend for EmbedderBackend<I> {
     fn is_data_dependent(&self, error: &Error<Self::Error>) -> bool {
         match error {
             Error::Backend(error) => error.input().is_some(),
-            Error::NotFinite { .. } => true,
+            // A panic of an embedder is as a rule about one text.
+            Error::NotFinite { .. } | Error::Panicked { .. } => true,
             _ => false,
         }
     }

@@ -173,6 +173,25 @@ fn a_full_queue_is_429_with_a_time_to_come_back() {
 }
 
 #[test]
+fn a_failure_reaches_nobody_else_in_the_batch() {
+    for text in ["panic!", "nan!"] {
+        let server = start(narrow());
+        let mut busy = occupy(&server);
+        let mut waiting = Vec::new();
+        for (count, text) in (1..).zip(["1", "2", text, "4", "5"]) {
+            let mut connection = server.connect();
+            post_and_leave(&mut connection, &format!(r#"{{"model":"m","input":"{text}"}}"#));
+            until(&server, "embed_queue_texts", count);
+            waiting.push(connection);
+        }
+        server.door.open();
+        assert_eq!(busy.answer().status, 200);
+        let found: Vec<u16> = waiting.iter_mut().map(|waiting| waiting.answer().status).collect();
+        assert_eq!(found, [200, 200, 500, 200, 200], "{text}");
+    }
+}
+
+#[test]
 fn large_requests_leave_room_for_small_ones() {
     let server = start(narrow());
     let mut busy = occupy(&server);
