@@ -2,7 +2,8 @@
 //!
 //! | module | does |
 //! | --- | --- |
-//! | `listener` | a TCP or a Unix socket, and how it is taken |
+//! | `listener` | a socket that listens, and how it is taken |
+//! | `unix` | one in the file system |
 //! | `doors` | who comes in, and how many at most |
 //! | `connection` | one connection from its first byte to its last |
 //! | `pace` | what a connection is doing and since when, hence how long it may go on |
@@ -13,3 +14,8 @@ pub(crate) mod doors;
 pub(crate) mod listener;
 mod pace;
 mod stream;
+#[cfg(not(unix))]
+#[path = "no_unix.rs"]
+mod unix;
+#[cfg(unix)]
+mod unix;
