@@ -1,6 +1,5 @@
 //! What all requests share, and the way from inputs to rows.
 
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -35,7 +34,6 @@ pub(crate) struct App {
     heavy: Arc<Semaphore>,
     /// Whether the `Host` header is looked at.
     pub(crate) checks_host: bool,
-    is_draining: AtomicBool,
     /// When the drain began.
     drained_at: OnceLock<Instant>,
 }
@@ -57,7 +55,6 @@ impl App {
             rows: Budget::new(settings.row_bytes_in_flight),
             heavy: Arc::new(Semaphore::new(settings.threads().get())),
             checks_host,
-            is_draining: AtomicBool::new(false),
             drained_at: OnceLock::new(),
             settings,
             keys,
@@ -82,7 +79,6 @@ impl App {
 
     pub(crate) fn begin_drain(&self) {
         let _ = self.drained_at.set(Instant::now());
-        self.is_draining.store(true, Ordering::Relaxed);
         self.metrics.set_ready(false);
     }
 
@@ -92,7 +88,7 @@ impl App {
     }
 
     pub(crate) fn is_draining(&self) -> bool {
-        self.is_draining.load(Ordering::Relaxed)
+        self.drained_at.get().is_some()
     }
 
     /// Whether requests are taken and would be answered.

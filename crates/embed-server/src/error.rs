@@ -22,8 +22,6 @@ pub(crate) struct ApiError {
     pub(crate) reason: &'static str,
 }
 
-const CUT_OFF: &str = "the body ended before it was complete";
-
 const INVALID: &str = "invalid_request_error";
 
 impl ApiError {
@@ -54,11 +52,11 @@ impl ApiError {
 
     /// 400: the connection ended within the body. Who sent it hears nothing of this.
     pub(crate) fn cut_off() -> Self {
-        Self::invalid(None, CUT_OFF).closing()
+        Self::invalid(None, "the body ended before it was complete").closing()
     }
 
     pub(crate) fn is_cut_off(&self) -> bool {
-        self.message == CUT_OFF
+        *self == Self::cut_off()
     }
 
     /// 401: no key, or one that is not known.

@@ -5,20 +5,18 @@ use axum::response::Response;
 use serde::de::MapAccess;
 
 use super::Shared;
-use crate::app::{Answer, Ask, Urgency};
+use super::fields::AskFields;
+use crate::app::{Answer, Urgency};
 use crate::error::ApiError;
 use crate::front::answered_by;
-use crate::json::{Fault, Flag, Input, InputLimits, InputSeed, Number, Object, Text};
+use crate::json::{Fault, Object, Text};
 use crate::reply::{self, Encoding, Frame, RowStart};
 
 /// The fields of the body.
 struct Body {
-    limits: InputLimits,
-    input: Option<Input>,
+    ask: AskFields,
     model: Option<String>,
     encoding: Option<String>,
-    dimensions: Option<u64>,
-    truncate: Option<bool>,
 }
 
 impl Object for Body {
@@ -29,23 +27,15 @@ impl Object for Body {
         fault: &mut Fault,
     ) -> Result<bool, A::Error> {
         match name {
-            "input" => {
-                let seed = InputSeed { name: "input", limits: self.limits, fault };
-                self.input = map.next_value_seed(seed)?;
-            }
             "model" => self.model = map.next_value_seed(Text { name: "model", fault })?,
             "encoding_format" => {
                 self.encoding = map.next_value_seed(Text { name: "encoding_format", fault })?;
             }
-            "dimensions" => {
-                self.dimensions = map.next_value_seed(Number { name: "dimensions", fault })?;
-            }
-            "truncate" => self.truncate = map.next_value_seed(Flag { name: "truncate", fault })?,
             // Accepted and not used: nothing here is kept by user.
             "user" => {
                 map.next_value_seed(Text { name: "user", fault })?;
             }
-            _ => return Ok(false),
+            _ => return self.ask.take(name, map, fault),
         }
         Ok(true)
     }
@@ -53,25 +43,13 @@ impl Object for Body {
 
 pub(super) async fn embeddings(State(app): Shared, request: Request) -> Result<Response, ApiError> {
     let urgency = Urgency::of(request.headers())?;
-    let body = Body {
-        limits: app.input_limits(),
-        input: None,
-        model: None,
-        encoding: None,
-        dimensions: None,
-        truncate: None,
-    };
+    let ask = AskFields::new("input", app.input_limits());
+    let body = Body { ask, model: None, encoding: None };
     let (body, _held) = app.read(request, body).await?;
     let model = app.model(&required(body.model, "model")?)?;
     let answer = async {
         let encoding = encoding(body.encoding.as_deref())?;
-        let ask = Ask {
-            dimensions: body.dimensions,
-            truncate: body.truncate,
-            urgency,
-            ..Ask::new("input", required(body.input, "input")?)
-        };
-        let Answer { rows, tokens, share } = app.embed(model, ask).await?;
+        let Answer { rows, tokens, share } = app.embed(model, body.ask.ask(urgency)?).await?;
         let name = serde_json::Value::from(&*model.name);
         let usage = format!(r#"{{"prompt_tokens":{tokens},"total_tokens":{tokens}}}"#);
         let frame = Frame {

@@ -1,6 +1,7 @@
 //! The routes: which path leads where, and what is said where none does.
 
 mod embeddings;
+mod fields;
 mod models;
 mod ollama;
 mod operation;

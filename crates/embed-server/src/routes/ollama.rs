@@ -8,21 +8,18 @@ use tokio::time::Instant;
 
 use super::Shared;
 use super::embeddings::required;
+use super::fields::AskFields;
 use super::models::{answer, names};
-use crate::app::{Answer, Ask, Urgency};
+use crate::app::{Answer, Urgency};
 use crate::error::ApiError;
 use crate::front::answered_by;
-use crate::json::{Fault, Flag, Input, InputLimits, InputSeed, Number, Object, Text};
+use crate::json::{Fault, Object, Text};
 use crate::reply::{self, Encoding, Frame, RowStart};
 
 /// The body of both routes; they call the text by different names.
 struct Body {
-    limits: InputLimits,
-    field: &'static str,
+    ask: AskFields,
     model: Option<String>,
-    input: Option<Input>,
-    truncate: Option<bool>,
-    dimensions: Option<u64>,
 }
 
 impl Object for Body {
@@ -32,19 +29,11 @@ impl Object for Body {
         map: &mut A,
         fault: &mut Fault,
     ) -> Result<bool, A::Error> {
-        match name {
-            _ if name == self.field => {
-                let seed = InputSeed { name: self.field, limits: self.limits, fault };
-                self.input = map.next_value_seed(seed)?;
-            }
-            "model" => self.model = map.next_value_seed(Text { name: "model", fault })?,
-            "truncate" => self.truncate = map.next_value_seed(Flag { name: "truncate", fault })?,
-            "dimensions" => {
-                self.dimensions = map.next_value_seed(Number { name: "dimensions", fault })?;
-            }
-            // `options` and `keep_alive` are about running other kinds of models.
-            _ => return Ok(false),
+        // `options` and `keep_alive` are about running other kinds of models.
+        if name != "model" {
+            return self.ask.take(name, map, fault);
         }
+        self.model = map.next_value_seed(Text { name: "model", fault })?;
         Ok(true)
     }
 }
@@ -66,14 +55,7 @@ async fn run(
 ) -> Result<Response, ApiError> {
     let started = Instant::now();
     let urgency = Urgency::of(request.headers())?;
-    let body = Body {
-        limits: app.input_limits(),
-        field,
-        model: None,
-        input: None,
-        truncate: None,
-        dimensions: None,
-    };
+    let body = Body { ask: AskFields::new(field, app.input_limits()), model: None };
     let (body, _held) = app.read(request, body).await?;
     let name = required(body.model, "model")?;
     // Ollama's clients may add a tag to a name that has none, or leave it out.
@@ -83,17 +65,11 @@ async fn run(
         .or_else(|error| app.model(untagged).map_err(|_| error))
         .or_else(|error| app.model(&format!("{name}:latest")).map_err(|_| error))?;
     let answer = async {
-        let input = required(body.input, field)?;
+        let ask = body.ask.ask(urgency)?;
         let is_single = field == "prompt";
-        if is_single && input.len() != 1 {
+        if is_single && ask.input.len() != 1 {
             return Err(ApiError::invalid(Some(field), format!("`{field}`: expected one text")));
         }
-        let ask = Ask {
-            dimensions: body.dimensions,
-            truncate: body.truncate,
-            urgency,
-            ..Ask::new(field, input)
-        };
         let Answer { rows, tokens, share } = app.embed(model, ask).await?;
         let (start, end) = if is_single {
             (r#"{"embedding":"#.to_owned(), "}".to_owned())

@@ -12,30 +12,26 @@ use tokio::time::Instant;
 
 use super::Shared;
 use super::embeddings::required;
+use super::fields::AskFields;
 use super::models::answer;
 use crate::app::{Answer, Ask, Urgency};
 use crate::budget::Size;
 use crate::error::ApiError;
 use crate::front::answered_by;
-use crate::json::{
-    Fault, Flag, Input, InputLimits, InputSeed, Number, Object, Text, check_chars, nested,
-};
+use crate::json::{Fault, Flag, Input, InputLimits, InputSeed, Object, Text, check_chars, nested};
 use crate::model::Running;
 use crate::reply::{self, Encoding, Frame, RowStart};
 use crate::settings::EmptyInput;
 
 /// The body of `/embed` and of `/tokenize`.
 struct Body {
-    limits: InputLimits,
-    inputs: Option<Input>,
-    truncate: Option<bool>,
+    ask: AskFields,
     normalize: Option<bool>,
-    dimensions: Option<u64>,
 }
 
 impl Body {
     fn new(limits: InputLimits) -> Self {
-        Self { limits, inputs: None, truncate: None, normalize: None, dimensions: None }
+        Self { ask: AskFields::new("inputs", limits), normalize: None }
     }
 }
 
@@ -46,20 +42,10 @@ impl Object for Body {
         map: &mut A,
         fault: &mut Fault,
     ) -> Result<bool, A::Error> {
-        match name {
-            "inputs" => {
-                let seed = InputSeed { name: "inputs", limits: self.limits, fault };
-                self.inputs = map.next_value_seed(seed)?;
-            }
-            "truncate" => self.truncate = map.next_value_seed(Flag { name: "truncate", fault })?,
-            "normalize" => {
-                self.normalize = map.next_value_seed(Flag { name: "normalize", fault })?;
-            }
-            "dimensions" => {
-                self.dimensions = map.next_value_seed(Number { name: "dimensions", fault })?;
-            }
-            _ => return Ok(false),
+        if name != "normalize" {
+            return self.ask.take(name, map, fault);
         }
+        self.normalize = map.next_value_seed(Flag { name: "normalize", fault })?;
         Ok(true)
     }
 }
@@ -72,13 +58,7 @@ pub(super) async fn embed(State(app): Shared, request: Request) -> Result<Respon
     let answer = async {
         // As TEI has it, rows are normalized unless the request says otherwise.
         let normalize = if body.normalize == Some(false) { Normalize::No } else { Normalize::Yes };
-        let ask = Ask {
-            dimensions: body.dimensions,
-            truncate: body.truncate,
-            normalize: Some(normalize),
-            urgency,
-            ..Ask::new("inputs", required(body.inputs, "inputs")?)
-        };
+        let ask = Ask { normalize: Some(normalize), ..body.ask.ask(urgency)? };
         let Answer { rows, share, .. } = app.embed(model, ask).await?;
         let frame = Frame {
             start: "[".to_owned(),
@@ -96,7 +76,7 @@ pub(super) async fn tokenize(State(app): Shared, request: Request) -> Result<Res
     let (body, _held) = app.read(request, Body::new(app.input_limits())).await?;
     let model = app.first_model();
     let answer = async {
-        let Input::Texts(texts) = required(body.inputs, "inputs")? else {
+        let Input::Texts(texts) = required(body.ask.input, "inputs")? else {
             let message = "`inputs`: expected a string or an array of strings";
             return Err(ApiError::invalid(Some("inputs"), message));
         };
