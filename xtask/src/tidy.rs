@@ -19,12 +19,13 @@ use crate::ptx;
 /// What each crate of the workspace may depend on, among the crates of the workspace.
 const EDGES: &[(&str, &[&str])] = &[
     ("embed-core", &[]),
+    ("embed-decimal", &[]),
     ("embed-default-model", &[]),
     ("embed-model2vec", &["embed-core", "embed-default-model"]),
-    ("embed-files", &["embed-core"]),
+    ("embed-files", &["embed-core", "embed-decimal"]),
     ("embed-batcher", &["embed-core"]),
     ("embed-batcher-simulation", &["embed-batcher", "embed-core"]),
-    ("embed-server", &["embed-batcher", "embed-core"]),
+    ("embed-server", &["embed-batcher", "embed-core", "embed-decimal"]),
     ("embed-cli", &["embed-core", "embed-files", "embed-model2vec", "embed-server"]),
     ("embed-tests", &["embed-batcher", "embed-core", "embed-files", "embed-model2vec"]),
     (

@@ -130,7 +130,7 @@ impl RowsBody {
         };
         let rows_left = self.rows.len() - self.next;
         out.reserve(
-            self.frame.start.len() + (bytes_of_row * rows_left).min(PIECE + bytes_of_row) + 128,
+            self.frame.start.len() + (bytes_of_row * rows_left).min(PIECE + bytes_of_row) + 512,
         );
         if self.next == 0 {
             out.extend_from_slice(self.frame.start.as_bytes());
@@ -157,17 +157,7 @@ impl RowsBody {
 /// Appends one row.
 fn write_row(values: &[f32], encoding: Encoding, out: &mut Vec<u8>) {
     match encoding {
-        Encoding::Float => {
-            let mut buffer = zmij::Buffer::new();
-            out.push(b'[');
-            for (column, &value) in values.iter().enumerate() {
-                if column > 0 {
-                    out.push(b',');
-                }
-                out.extend_from_slice(buffer.format_finite(value).as_bytes());
-            }
-            out.push(b']');
-        }
+        Encoding::Float => embed_decimal::write_array(values, out),
         Encoding::Base64 => {
             out.push(b'"');
             let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
