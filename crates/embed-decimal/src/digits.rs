@@ -3,10 +3,12 @@
 //! Nine digits are one digit and two groups of four. All groups of a block are halved into groups of two and
 //! those into digits by the same few operations on 16 bits, for which compilers take vector instructions:
 //! division by 100 and by 10 is a product of which the upper half counts, exact for the few values that
-//! come in (a test tries all of them).
+//! come in (a test tries all of them). Steps are loops of their own, because a loop that does one thing is what compilers
+//! can put into vectors.
 #![expect(clippy::cast_possible_truncation, reason = "groups of digits are small numbers")]
+#![expect(clippy::inline_always, reason = "compiled twice, for each kind of processor as a whole")]
 
-use crate::shortest::{Decimal, shortest};
+use crate::shortest::shortest;
 
 /// So many numbers become text together.
 pub(crate) const BLOCK: usize = 16;
@@ -24,20 +26,23 @@ pub(crate) struct Digits {
 
 impl Digits {
     /// Of at most [`BLOCK`] numbers.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn of(values: &[f32]) -> Self {
         let mut places = [0; BLOCK];
+        let mut units = [0; BLOCK];
+        for (index, &value) in values.iter().enumerate() {
+            let decimal = shortest(value);
+            places[index] = decimal.places;
+            units[index] = decimal.units;
+        }
         let mut first = [0; BLOCK];
         let mut fours = [0; 2 * BLOCK];
-        for (index, &value) in values.iter().enumerate() {
-            if let Some(Decimal { units, places: count }) = shortest(value) {
-                let is_long = u32::from(units >= 100_000_000);
-                let eight = units - is_long * 100_000_000;
-                places[index] = count;
-                first[index] = is_long as u8;
-                fours[2 * index] = (eight / 10_000) as u16;
-                fours[2 * index + 1] = (eight % 10_000) as u16;
-            }
+        for (index, units) in units.into_iter().enumerate() {
+            let is_long = u32::from(units >= 100_000_000);
+            let eight = units - is_long * 100_000_000;
+            first[index] = is_long as u8;
+            fours[2 * index] = (eight / 10_000) as u16;
+            fours[2 * index + 1] = (eight % 10_000) as u16;
         }
         let mut twos = [0; 4 * BLOCK];
         for (index, four) in fours.into_iter().enumerate() {
@@ -49,7 +54,7 @@ impl Digits {
     }
 
     /// The last eight digits of a number, 0 to 9 each in a byte, the first one in the lowest.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn rest(&self, index: usize) -> u64 {
         let pair = |nth: usize| u64::from(self.pairs[4 * index + nth]) << (16 * nth);
         pair(0) | pair(1) | pair(2) | pair(3)
@@ -57,20 +62,20 @@ impl Digits {
 }
 
 /// `four / 100`, for numbers below 10,000.
-#[inline]
+#[inline(always)]
 fn hundreds(four: u16) -> u16 {
     upper_half(four, 10_486) >> 4
 }
 
 /// The two digits of a number below 100, the first in the lower byte.
-#[inline]
+#[inline(always)]
 fn pair(two: u16) -> u16 {
     let tens = upper_half(two, 6_554);
     // tens + 256 * (two - 10 * tens), without a byte that overflows.
     (two << 8) - tens * (10 * 256 - 1)
 }
 
-#[inline]
+#[inline(always)]
 fn upper_half(a: u16, b: u16) -> u16 {
     ((u32::from(a) * u32::from(b)) >> 16) as u16
 }

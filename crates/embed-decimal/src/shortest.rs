@@ -19,13 +19,14 @@
 //! The idea that the interval decides between two candidates, a short and a long one, is that of Raffaello
 //! Giulietti's Schubfach.
 #![expect(clippy::cast_possible_truncation, reason = "the module docs bound every number")]
+#![expect(clippy::inline_always, reason = "compiled twice, for each kind of processor as a whole")]
 
 /// A number of units: `units / 10^places`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Decimal {
     /// At most nine digits; eight if `places` is 8.
     pub(crate) units: u32,
-    /// 8 to 12.
+    /// 8 to 12; 0 for a number that has no arithmetic here.
     pub(crate) places: u8,
 }
 
@@ -43,9 +44,12 @@ struct Binade {
 /// The exponent bits of 2^-16, the least number with an arithmetic here.
 const FIRST: u32 = 127 - 16;
 
-/// From 2^-16 to 1/2, in this order.
-const BINADES: [Binade; 16] = {
-    let mut binades = [Binade { five: 1, shift: 0, places: 0 }; 16];
+/// How many there are with one.
+const COUNT: usize = 16;
+
+/// From 2^-16 to 1/2, in this order, and one for all other numbers, which makes 0 of them.
+const BINADES: [Binade; COUNT + 1] = {
+    let mut binades = [Binade { five: 0, shift: 1, places: 0 }; COUNT + 1];
     let mut e = 39;
     while e >= 24 {
         let mut places = 0;
@@ -60,15 +64,13 @@ const BINADES: [Binade; 16] = {
 };
 
 /// The shortest decimal of the absolute value, if it is in the range and no power of two.
-#[inline]
-pub(crate) fn shortest(value: f32) -> Option<Decimal> {
+#[inline(always)]
+pub(crate) fn shortest(value: f32) -> Decimal {
     let bits = value.to_bits();
     let fraction = bits & 0x7f_ffff;
-    let binade = BINADES.get((bits >> 23 & 0xff).wrapping_sub(FIRST) as usize)?;
-    if fraction == 0 {
-        return None;
-    }
-    let Binade { five, shift, places } = *binade;
+    let nth = (bits >> 23 & 0xff).wrapping_sub(FIRST) as usize;
+    let nth = if fraction == 0 { COUNT } else { nth.min(COUNT) };
+    let Binade { five, shift, places } = BINADES[nth];
     let middle = 2 * u64::from(fraction | 0x80_0000) * five;
     let (below, above) = (middle - five, middle + five);
     let short = u64::from((above >> shift) as u32 / 10 * 10);
@@ -77,5 +79,5 @@ pub(crate) fn shortest(value: f32) -> Option<Decimal> {
     let long = (middle + half - 1 + (middle >> shift & 1)) >> shift;
     // No branch: nobody can guess which one it will be.
     let units = std::hint::select_unpredictable(short << shift > below, short, long);
-    Some(Decimal { units: units as u32, places })
+    Decimal { units: units as u32, places }
 }

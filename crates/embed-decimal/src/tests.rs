@@ -2,6 +2,7 @@
 
 use proptest::prelude::*;
 
+use super::array::write_numbers;
 use super::write_array;
 
 /// What one number at a time gives.
@@ -23,6 +24,16 @@ fn check(values: &[f32]) {
     write_array(values, &mut text);
     let text = text.strip_prefix(b"before").expect("appended");
     assert_eq!(text, one_by_one(values), "{values:?}");
+    let mut plain = Vec::new();
+    write_plainly(values, &mut plain);
+    assert_eq!(plain, text, "{values:?}");
+}
+
+/// An array by the code for every processor.
+fn write_plainly(values: &[f32], text: &mut Vec<u8>) {
+    text.push(b'[');
+    write_numbers(values, text);
+    text.push(b']');
 }
 
 /// All numbers whose bits are in `range`, with the sign of their last bit, compared a thousand at a time.
@@ -33,11 +44,16 @@ fn check_bits(range: std::ops::Range<u32>) {
         let bits = start..range.end.min(start + 1024);
         values.clear();
         values.extend(bits.map(|bits| f32::from_bits(bits | bits << 31)));
-        text.clear();
-        write_array(&values, &mut text);
-        if text != one_by_one(&values) {
-            for &value in &values {
-                check(&[value]);
+        let expected = one_by_one(&values);
+        for write in [write_array, write_plainly] {
+            text.clear();
+            write(&values, &mut text);
+            if text != expected {
+                // To name the number.
+                for &value in &values {
+                    check(&[value]);
+                }
+                unreachable!("some number between {start:#x} and the next 1024");
             }
         }
     }
