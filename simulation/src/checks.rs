@@ -176,8 +176,20 @@ impl Checker<'_> {
             format!("request {request} was refused without need: {answer:?}")
         });
         if let Some(call) = call.and_then(|call| self.model.trace.calls[call].as_ref()) {
-            self.called(call);
+            self.called(call, self.config.slots + self.config.inline_slots);
+            self.overtakes_nobody(request);
         }
+    }
+
+    /// What runs at once goes before nobody of its class, and bulk work before nobody at all.
+    fn overtakes_nobody(&mut self, request: usize) {
+        let class = self.model.request(request).class;
+        let overtaken = self.model.waiting.iter();
+        let overtaken =
+            overtaken.filter(|(_, entry)| entry.class <= class).map(|(entry, _)| *entry).next();
+        self.require(Invariant::I19, overtaken.is_none(), || {
+            format!("request {request} ran at once before {overtaken:?}")
+        });
     }
 
     /// Answers that only time or the end can justify do not come before it.
@@ -204,7 +216,7 @@ impl Checker<'_> {
     }
 
     /// A call of the backend, from the queue or inline.
-    fn called(&mut self, call: &Call) {
+    fn called(&mut self, call: &Call, slots: usize) {
         let cost = |text: &String| text.split_once('/').map_or(0, |(_, t)| t.parse().unwrap_or(0));
         let tokens: usize = call.texts.iter().map(cost).sum();
         let rows = call.texts.len();
@@ -214,7 +226,6 @@ impl Checker<'_> {
         });
         // This one, and those that have not come back: each is a slot, and each holds the gate once.
         let running = self.model.running.len() - self.model.back.len() + 1;
-        let slots = self.config.slots;
         self.require(Invariant::I4, running <= slots, || format!("{running} calls, {slots} slots"));
         let gated = self.model.trace.setup.gated;
         // The worker may just have been let in for the batch after.
@@ -228,7 +239,7 @@ impl Checker<'_> {
         let call = self.model.trace.calls[batch].clone();
         self.require(Invariant::I4, call.is_some(), || format!("job {batch} called nothing"));
         if let Some(call) = call {
-            self.called(&call);
+            self.called(&call, self.config.slots);
         }
     }
 

@@ -72,7 +72,8 @@ impl Invariant {
                 "a call has 1 to max_rows rows and at most max_tokens, a lone oversize text aside"
             }
             Self::I4 => {
-                "calls at once <= slots; the gate is taken once for each batch and given back"
+                "batches at once <= slots, and calls <= slots + inline_slots; the gate is taken once for each \
+                 and given back"
             }
             Self::I5 => {
                 "what is counted as queued is the sum over live entries and within the caps"
@@ -96,7 +97,10 @@ impl Invariant {
                 "two backlogged requests of equal class stay within one batch and one entry"
             }
             Self::I18 => "an expired entry is never dispatched and is answered when it expires",
-            Self::I19 => "first in, first out within a request, and among lone texts of a class",
+            Self::I19 => {
+                "first in, first out within a request, and among lone texts of a class; what runs at once \
+                 overtakes bulk work at most"
+            }
             Self::I20 => {
                 "after drain() nothing is admitted, all ends by the deadline, the worker too"
             }

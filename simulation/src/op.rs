@@ -122,7 +122,7 @@ fn setup(focus: Focus) -> impl Strategy<Value = Setup> {
         Focus::Sharing => Just(false).boxed(),
         _ => any::<bool>().boxed(),
     };
-    let inline = prop_oneof![Just(0_usize), Just(1000)];
+    let inline = prop_oneof![Just((0_usize, 0_usize)), Just((1000, 0)), Just((1000, 1))];
     // What is in the cache never waits, and the model does not know what is.
     let cache = if focus == Focus::Sharing {
         prop_oneof![Just(0), Just(3)].boxed()
@@ -131,13 +131,13 @@ fn setup(focus: Focus) -> impl Strategy<Value = Setup> {
     };
     let switches = (any::<bool>(), any::<bool>(), cache);
     (budgets, queue, linger, aging, unique, inline, switches).prop_map(
-        |(budgets, queue, linger, aging, unique, inline_bytes, (gated, share, cache_rows))| {
+        |(budgets, queue, linger, aging, unique, inline, (gated, share, cache_rows))| {
             let mut config = BatchConfig::default();
             (config.slots, config.max_rows, config.max_tokens) = budgets;
             (config.queue_texts, config.queue_tokens, config.queue_bytes) = queue;
             config.linger = Duration::from_millis(linger);
             config.aging = Duration::from_millis(aging);
-            config.inline_bytes = inline_bytes;
+            (config.inline_bytes, config.inline_slots) = inline;
             // Without sharing, equal texts could not be told apart.
             config.single_flight = share || !unique;
             config.cache_rows = cache_rows;

@@ -108,6 +108,7 @@ impl<B: Backend> Builder<B> {
         let (sender, receiver) = mpsc::unbounded_channel();
         let shared = Arc::new(Shared {
             slots: Arc::new(Semaphore::new(self.config.slots)),
+            inline_slots: Arc::new(Semaphore::new(self.config.inline_slots)),
             ended: Semaphore::new(0),
             ledger: Ledger::new(&self.config, self.seeded),
             cache: new_cache(self.config.cache_rows),

@@ -16,6 +16,8 @@ use std::time::{Duration, Instant};
 /// - `linger`: zero, unless the backend is so slow on small batches that waiting for company pays. With a
 ///   linger nothing runs inline.
 /// - `inline_bytes`: zero for any backend that blocks.
+/// - `inline_slots`: as many as there are threads that call, up to the number of cores; zero if more than
+///   `slots` calls at once are too many for the backend.
 ///
 /// Write `BatchConfig { slots: 2, ..BatchConfig::default() }`: settings may be added.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,6 +39,9 @@ pub struct BatchConfig {
     /// Requests of at most so many bytes run on the caller's own thread when nothing waits; zero means
     /// never. Only for backends that take microseconds for so little: the caller may be driving futures.
     pub inline_bytes: usize,
+    /// Calls on callers' own threads that may run beside those in `slots`, for interactive requests that only
+    /// bulk work would keep waiting: with them, a lone query does not wait for a batch at all.
+    pub inline_slots: usize,
     /// Requests that would take longer than this, by what recent ones took, do not run on the caller's
     /// thread, however small they are: a backend may be slower than it was thought to be.
     pub inline_time: Duration,
@@ -61,6 +66,7 @@ impl Default for BatchConfig {
             queue_tokens: 64 << 20,
             queue_bytes: 64 << 20,
             inline_bytes: 4096,
+            inline_slots: std::thread::available_parallelism().map_or(1, NonZero::get),
             inline_time: Duration::from_micros(500),
             aging: Duration::from_secs(5),
             single_flight: true,
@@ -74,7 +80,7 @@ impl BatchConfig {
     /// The defaults for a backend on one device: a single call at a time, and none on the caller's thread,
     /// which may drive futures and must not wait for a device.
     pub fn device() -> Self {
-        Self { slots: 1, inline_bytes: 0, ..Self::default() }
+        Self { slots: 1, inline_bytes: 0, inline_slots: 0, ..Self::default() }
     }
 
     /// A fixed window: the first request of an idle period opens it, later ones join and never extend
@@ -85,7 +91,7 @@ impl BatchConfig {
     /// batchers. A lone caller pays the whole window: for a backend that needs microseconds, a window
     /// of 25 ms is a thousand times the work.
     pub fn fixed_window(window: Duration, max_rows: usize) -> Self {
-        Self { slots: 1, max_rows, linger: window, inline_bytes: 0, ..Self::default() }
+        Self { max_rows, linger: window, ..Self::device() }
     }
 
     /// Checks that something can be admitted and something can run.
@@ -102,8 +108,10 @@ impl BatchConfig {
             return Err(ConfigError::Zero { setting });
         }
         let limit = tokio::sync::Semaphore::MAX_PERMITS.min(u32::MAX as usize);
-        if self.slots > limit {
-            return Err(ConfigError::Slots { slots: self.slots, limit });
+        if let Some(slots) =
+            [self.slots, self.inline_slots].into_iter().find(|slots| *slots > limit)
+        {
+            return Err(ConfigError::Slots { slots, limit });
         }
         Ok(())
     }
@@ -120,7 +128,7 @@ pub enum ConfigError {
         setting: &'static str,
     },
     /// More calls at once than can be counted.
-    #[error("slots is {slots}, expected at most {limit}")]
+    #[error("slots or inline_slots is {slots}, expected at most {limit}")]
     Slots {
         /// What was asked for.
         slots: usize,

@@ -12,7 +12,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::assembly::Assembly;
 use crate::backend::{Backend, Cost};
-use crate::config::RequestOptions;
+use crate::config::{Class, RequestOptions};
 use crate::content::Content;
 use crate::direct::DirectArray;
 use crate::error::Error;
@@ -24,7 +24,7 @@ use crate::ledger::Amount;
 use crate::message::{Answer, Drained, Message, Submission};
 use crate::observer::{Observation, Refusal, Route};
 use crate::planner::Few;
-use crate::shared::Shared;
+use crate::shared::{Permit, Shared};
 use crate::stats::Stats;
 use crate::sync::interleave;
 
@@ -135,7 +135,8 @@ impl<B: Backend> Batcher<B> {
 
     /// Admits a request at once and returns the wait for its answer, which borrows nothing.
     ///
-    /// A refusal comes out of the future too. Small requests are computed here and now if nothing waits.
+    /// A refusal comes out of the future too. Small requests are computed here and now if nothing waits, and
+    /// interactive ones also if only bulk work does.
     pub fn submit<T: IntoItem<B::Item>>(
         &self,
         items: impl IntoIterator<Item = T>,
@@ -264,8 +265,7 @@ impl<B: Backend> Batcher<B> {
         // A call that found the ledger open and got a slot ends before any drain does, because a drain
         // waits for all slots and then closes them.
         if self.fits_inline(amount)
-            && self.shared.ledger.idle()?
-            && let Some(permit) = self.shared.try_permit()
+            && let Some(permit) = self.inline_permit(request.class)?
         {
             let answer = self.run_inline(items, assembly, amount.tokens, options, request);
             drop(permit);
@@ -312,6 +312,19 @@ impl<B: Backend> Batcher<B> {
             && self.shared.ledger.inline_time_for(amount.tokens) <= config.inline_time
             && amount.texts <= config.max_rows
             && (amount.tokens <= config.max_tokens || amount.texts == 1)
+    }
+
+    /// A permit for a call on this thread, if it overtakes nobody with the same claim: a slot like any other
+    /// if nothing waits, else, past bulk work, one of those beside them.
+    fn inline_permit(&self, class: Class) -> Result<Option<Permit>, Error<B::Error>> {
+        let shared = &*self.shared;
+        if shared.ledger.idle()?
+            && let Some(permit) = shared.try_permit()
+        {
+            return Ok(Some(permit));
+        }
+        let passes = class == Class::Interactive && !shared.ledger.has_interactive();
+        Ok(if passes { shared.try_inline_permit() } else { None })
     }
 
     fn run_inline<T: IntoItem<B::Item>>(
@@ -384,6 +397,7 @@ impl<B: Backend> Batcher<B> {
         // Relaxed: the number only has to be new; its order is that of the message queue, nearly.
         let id = self.shared.next_request.fetch_add(1, Ordering::Relaxed);
         let (reply, mut answer) = oneshot::channel();
+        let in_line = (class == Class::Interactive).then(|| self.shared.ledger.line_up());
         let submission = Submission {
             id,
             items,
@@ -394,6 +408,7 @@ impl<B: Backend> Batcher<B> {
             sent: self.shared.clock.now(),
             assembly,
             reply,
+            in_line,
         };
         let queued = self.shared.ledger.admit(amount)?;
         self.shared.observe(&Observation::Admitted { texts, class, route, queued });

@@ -5,7 +5,8 @@
 //! the same lock as the counts: once draining has begun, nothing is admitted, not even by a caller who
 //! asked a moment earlier.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use crate::backend::Cost;
@@ -74,6 +75,8 @@ struct State {
 pub(crate) struct Ledger {
     state: Mutex<State>,
     limits: Amount,
+    /// Interactive requests in the queue or on their way through it.
+    interactive: Arc<AtomicUsize>,
     /// Nanoseconds for a thousand tokens, as last seen in batches; tells the refused when to come back.
     pace: AtomicU64,
     /// The same of small requests too, which cost more for each token; tells which of them may run on the
@@ -84,6 +87,16 @@ pub(crate) struct Ledger {
 
 /// The pace before anything has run: a million tokens a second.
 const FIRST_GUESS: u64 = 1_000_000;
+
+/// The place of an interactive request in the queue.
+#[derive(Debug)]
+pub(crate) struct InLine(Arc<AtomicUsize>);
+
+impl Drop for InLine {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
 
 impl Ledger {
     pub(crate) fn new(config: &BatchConfig, seeded: Seeded) -> Self {
@@ -98,6 +111,7 @@ impl Ledger {
                 tokens: config.queue_tokens,
                 bytes: config.queue_bytes,
             },
+            interactive: Arc::default(),
             pace: AtomicU64::new(FIRST_GUESS),
             inline_pace: AtomicU64::new(0),
             seeded,
@@ -184,6 +198,19 @@ impl Ledger {
         let state = self.state.lock();
         self.taking(state.phase)?;
         Ok(state.queued.texts == 0)
+    }
+
+    /// Counts an interactive request, from before its admission until the line is dropped.
+    pub(crate) fn line_up(&self) -> InLine {
+        // Relaxed: a caller who knows that another one was admitted sees the count too, and nobody else has
+        // a claim to his turn.
+        self.interactive.fetch_add(1, Ordering::Relaxed);
+        InLine(Arc::clone(&self.interactive))
+    }
+
+    /// Whether an interactive request would be overtaken by one that runs at once.
+    pub(crate) fn has_interactive(&self) -> bool {
+        self.interactive.load(Ordering::Relaxed) > 0
     }
 
     /// Takes no more requests from here on.

@@ -42,6 +42,8 @@
 //!      |
 //!      +-- nothing waits, a slot and the gate are free, the text is small
 //!      |       -> backend on this very thread -> row            (inline)
+//!      +-- only bulk work waits or runs, the text is small and interactive
+//!      |       -> the same, in a slot for such calls             (inline)
 //!      |
 //!      +-- ledger: room?  no -> Overloaded, at once
 //!      |                 yes
@@ -89,8 +91,9 @@
 //!
 //! # Classes, and what they do not promise
 //!
-//! A query is dispatched before all [bulk](Class::Bulk) work that waits, so that it waits for the batch that
-//! runs and no longer. Three things can still delay or refuse it: bulk work older than
+//! A small query runs [on its caller's thread](BatchConfig::inline_slots) past all [bulk](Class::Bulk) work;
+//! any other is dispatched before the bulk work that waits, so that it waits for the batch that runs and no
+//! longer. Three things can still delay or refuse it: bulk work older than
 //! [`aging`](BatchConfig::aging), which goes first; an array [around the queue](Batcher::embed_direct),
 //! which has its slot to the end; and a queue that bulk work has filled. Index in requests smaller than
 //! the queue, one after the other.

@@ -12,6 +12,7 @@ use crate::content::Content;
 use crate::error::Error;
 use crate::execution::ItemResult;
 use crate::fair_queue::RequestId;
+use crate::ledger::InLine;
 use crate::planner::{BatchId, Few};
 
 /// The rows of a request, or why there are none.
@@ -38,6 +39,8 @@ pub(crate) struct Submission<B: Backend> {
     pub(crate) sent: Instant,
     pub(crate) assembly: Assembly<B>,
     pub(crate) reply: oneshot::Sender<Answer<B>>,
+    /// Of an interactive request.
+    pub(crate) in_line: Option<InLine>,
 }
 
 /// What a batch is about.

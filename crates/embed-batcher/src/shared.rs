@@ -33,6 +33,8 @@ pub(crate) struct Shared<B: Backend> {
     pub(crate) executor: Arc<dyn Executor>,
     pub(crate) gate: Option<(DeviceGate, Owner)>,
     pub(crate) slots: Arc<Semaphore>,
+    /// For calls on callers' threads beside those.
+    pub(crate) inline_slots: Arc<Semaphore>,
     /// Has no permits; closed when the batcher ends, which wakes whoever waits outside the queue.
     pub(crate) ended: Semaphore,
     pub(crate) ledger: Ledger,
@@ -44,7 +46,7 @@ pub(crate) struct Shared<B: Backend> {
     pub(crate) seeded: Seeded,
 }
 
-/// The right to run one batch: a slot, and the gate where there is one. Dropping it gives both back.
+/// The right to run one batch, or one call on the caller's thread: a slot, and the gate where there is one. Dropping it gives both back.
 #[derive(Debug)]
 pub(crate) struct Permit {
     // In this order: whoever gets the slot next finds the gate free.
@@ -62,8 +64,17 @@ impl Permit {
 impl<B: Backend> Shared<B> {
     /// A permit, if it is to be had at once.
     pub(crate) fn try_permit(&self) -> Option<Permit> {
+        self.try_permit_of(&self.slots)
+    }
+
+    /// A permit for a call on the caller's thread, beside those of the batches.
+    pub(crate) fn try_inline_permit(&self) -> Option<Permit> {
+        self.try_permit_of(&self.inline_slots)
+    }
+
+    fn try_permit_of(&self, slots: &Arc<Semaphore>) -> Option<Permit> {
         interleave();
-        let slot = Arc::clone(&self.slots).try_acquire_owned().ok()?;
+        let slot = Arc::clone(slots).try_acquire_owned().ok()?;
         let gate = match &self.gate {
             Some((gate, owner)) => Some(gate.try_acquire(owner)?),
             None => None,
@@ -84,6 +95,19 @@ impl<B: Backend> Shared<B> {
             };
             Some(Permit { gate, _slot: slot })
         }
+    }
+
+    /// Every slot, of both kinds, once all calls have ended; `None` when the batcher has.
+    pub(crate) fn all_slots(
+        &self,
+    ) -> impl Future<Output = Option<[OwnedSemaphorePermit; 2]>> + Send + use<B> {
+        let of = |semaphore: &Arc<Semaphore>, slots: usize| {
+            // Checked when the batcher was built.
+            Arc::clone(semaphore).acquire_many_owned(u32::try_from(slots).unwrap_or(u32::MAX))
+        };
+        let batches = of(&self.slots, self.config.slots);
+        let inline = of(&self.inline_slots, self.config.inline_slots);
+        async move { Some([batches.await.ok()?, inline.await.ok()?]) }
     }
 
     /// The output of `future`, or `None` if the batcher ends first.

@@ -24,6 +24,7 @@ use crate::error::Error;
 use crate::execution::{Failure, ItemResult, located, run};
 use crate::fair_queue::RequestId;
 use crate::fault::Fault;
+use crate::ledger::InLine;
 use crate::message::{Answer, BatchContent, Drained, Finished, Message, Submission};
 use crate::observer::{Observation, Route};
 use crate::planner::{Action, Arrival, Arriving, Dispatch, EntryId, Event, Few, Planner, Verdict};
@@ -50,7 +51,7 @@ pub struct Worker<B: Backend> {
     drains: Vec<oneshot::Sender<Drained>>,
     abandoned: usize,
     /// Every slot, at the end of a drain.
-    all_slots: Option<BoxFuture<'static, Option<OwnedSemaphorePermit>>>,
+    all_slots: Option<BoxFuture<'static, Option<[OwnedSemaphorePermit; 2]>>>,
     /// For one of the seeded faults.
     failed_before: bool,
 }
@@ -70,6 +71,7 @@ struct Request<B: Backend> {
     options: B::Options,
     assembly: Assembly<B>,
     reply: oneshot::Sender<Answer<B>>,
+    _in_line: Option<InLine>,
     sent: Instant,
     dispatched: Option<Instant>,
 }
@@ -106,12 +108,16 @@ impl<B: Backend> Future for Worker<B> {
             // A request that was admitted just before a drain may come after it: its batch needs a slot.
             this.all_slots = None;
             progress |= this.poll_timer(context);
-            progress |= this.poll_permit(context);
+            if this.poll_permit(context) {
+                // Others have a turn after every batch: a backend may be done with it before this thread goes
+                // on, and a line of batches would keep the thread for as long as it is.
+                break;
+            }
             if !progress {
                 return Poll::Pending;
             }
         }
-        // Callers without end, or a clock whose timers fire early: others have a turn.
+        // A batch, callers without end, or a clock whose timers fire early.
         context.waker().wake_by_ref();
         Poll::Pending
     }
@@ -183,8 +189,18 @@ impl<B: Backend> Worker<B> {
     }
 
     fn submit(&mut self, submission: Submission<B>) {
-        let Submission { id, items, costs, contents, options, request, sent, assembly, reply } =
-            submission;
+        let Submission {
+            id,
+            items,
+            costs,
+            contents,
+            options,
+            request,
+            sent,
+            assembly,
+            reply,
+            in_line,
+        } = submission;
         let mut contents = contents.into_iter();
         let entries = costs.iter().map(|cost| Arriving {
             tokens: cost.tokens,
@@ -200,8 +216,10 @@ impl<B: Backend> Worker<B> {
             entries: entries.collect(),
         };
         let items = items.into_iter().map(Some).collect();
-        self.requests
-            .insert(id, Request { items, options, assembly, reply, sent, dispatched: None });
+        self.requests.insert(
+            id,
+            Request { items, options, assembly, reply, _in_line: in_line, sent, dispatched: None },
+        );
         self.step(Event::Arrived(arrival), Means::NONE);
     }
 
@@ -408,9 +426,8 @@ impl<B: Backend> Worker<B> {
                 if self.shared.ledger.queued().texts > 0 {
                     return Poll::Pending;
                 }
-                let slots = u32::try_from(self.shared.config.slots).unwrap_or(u32::MAX);
-                let all = Arc::clone(&self.shared.slots).acquire_many_owned(slots);
-                let all = self.all_slots.get_or_insert_with(|| Box::pin(async { all.await.ok() }));
+                let shared = &self.shared;
+                let all = self.all_slots.get_or_insert_with(|| Box::pin(shared.all_slots()));
                 let Poll::Ready(slots) = all.as_mut().poll(context) else { return Poll::Pending };
                 // Held until the slots are closed, so that no late call slips in between.
                 self.end();
@@ -427,6 +444,7 @@ impl<B: Backend> Worker<B> {
         self.shared.ledger.close();
         interleave();
         self.shared.slots.close();
+        self.shared.inline_slots.close();
         interleave();
         self.shared.ended.close();
         self.messages.close();

@@ -62,6 +62,8 @@ struct Numbers {
     gate: DeviceGate,
     foreign_inside: Arc<AtomicUsize>,
     running: AtomicUsize,
+    /// Of calls at once.
+    most: usize,
     seen: Arc<AtomicUsize>,
 }
 
@@ -76,7 +78,7 @@ impl Backend for Numbers {
     }
 
     fn run(&self, texts: &[&str], (): &()) -> Result<Vec<usize>, Self::Error> {
-        assert_eq!(self.running.fetch_add(1, Ordering::SeqCst), 0, "one slot, one call");
+        assert!(self.running.fetch_add(1, Ordering::SeqCst) < self.most, "a slot for each call");
         assert_eq!(self.foreign_inside.load(Ordering::SeqCst), 0, "the gate excludes the others");
         thread::yield_now();
         self.seen.fetch_add(texts.len(), Ordering::SeqCst);
@@ -95,15 +97,17 @@ struct Scene {
     seen: Arc<AtomicUsize>,
 }
 
-fn scene(inline_bytes: usize) -> Scene {
+/// With one slot for batches and so many for calls on callers' threads, which none are without either.
+fn scene(inline_bytes: usize, inline_slots: usize) -> Scene {
     let (gate, foreign_inside, seen) = (DeviceGate::new(), Arc::default(), Arc::default());
     let backend = Numbers {
         gate: gate.clone(),
         foreign_inside: Arc::clone(&foreign_inside),
         running: AtomicUsize::new(0),
+        most: 1 + inline_slots,
         seen: Arc::clone(&seen),
     };
-    let config = BatchConfig { inline_bytes, max_rows: 2, ..BatchConfig::device() };
+    let config = BatchConfig { inline_bytes, inline_slots, max_rows: 2, ..BatchConfig::device() };
     let builder = Batcher::builder(backend).config(config).clock(no_time()).executor(Threads);
     let builder = builder.gate(gate.clone(), Owner::shared("batcher"));
     let (batcher, worker) = builder.pair().expect("a valid setup");
@@ -178,37 +182,40 @@ fn waiters_that_give_up_leave_the_gate_to_others() {
 
 #[test]
 fn callers_get_their_rows_whichever_way_they_go() {
-    explore(|| {
-        let Scene { batcher, worker, gate, foreign_inside, seen } = scene(4096);
-        let foreign = thread::spawn(move || {
-            let guard = block_on(gate.acquire(&Owner::exclusive("foreign")));
-            foreign_inside.fetch_add(1, Ordering::SeqCst);
-            thread::yield_now();
-            foreign_inside.fetch_sub(1, Ordering::SeqCst);
-            drop(guard);
-        });
-        let callers: Vec<_> = (0..3_usize)
-            .map(|number| {
-                let batcher = batcher.clone();
-                thread::spawn(move || {
-                    assert_eq!(block_on(batcher.embed(number.to_string())), Ok(number));
-                })
-            })
-            .collect();
-        for caller in callers {
-            caller.join().expect("no panic");
-        }
-        foreign.join().expect("no panic");
-        assert_eq!(seen.load(Ordering::SeqCst), 3);
-        drop(batcher);
-        worker.join().expect("the worker ends with the last handle");
+    explore(|| rows_whichever_way(0));
+    explore(|| rows_whichever_way(1));
+}
+
+fn rows_whichever_way(inline_slots: usize) {
+    let Scene { batcher, worker, gate, foreign_inside, seen } = scene(4096, inline_slots);
+    let foreign = thread::spawn(move || {
+        let guard = block_on(gate.acquire(&Owner::exclusive("foreign")));
+        foreign_inside.fetch_add(1, Ordering::SeqCst);
+        thread::yield_now();
+        foreign_inside.fetch_sub(1, Ordering::SeqCst);
+        drop(guard);
     });
+    let callers: Vec<_> = (0..3_usize)
+        .map(|number| {
+            let batcher = batcher.clone();
+            thread::spawn(move || {
+                assert_eq!(block_on(batcher.embed(number.to_string())), Ok(number));
+            })
+        })
+        .collect();
+    for caller in callers {
+        caller.join().expect("no panic");
+    }
+    foreign.join().expect("no panic");
+    assert_eq!(seen.load(Ordering::SeqCst), 3);
+    drop(batcher);
+    worker.join().expect("the worker ends with the last handle");
 }
 
 #[test]
 fn a_caller_that_goes_takes_nobody_along() {
     explore(|| {
-        let Scene { batcher, worker, gate, .. } = scene(0);
+        let Scene { batcher, worker, gate, .. } = scene(0, 0);
         let gone = {
             let batcher = batcher.clone();
             thread::spawn(move || {
@@ -229,30 +236,33 @@ fn a_caller_that_goes_takes_nobody_along() {
 
 #[test]
 fn a_drain_answers_everybody_and_admits_nobody_after() {
-    explore(|| {
-        let Scene { batcher, worker, seen, .. } = scene(4096);
-        let callers: Vec<_> = (0..2_usize)
-            .map(|number| {
-                let batcher = batcher.clone();
-                thread::spawn(move || block_on(batcher.embed(number.to_string())))
-            })
-            .collect();
-        let deadline = batcher.deadline_in(Duration::from_secs(1));
-        let drained = block_on(batcher.drain(deadline));
-        let seen_at_the_end = seen.load(Ordering::SeqCst);
-        assert_eq!(drained.abandoned, 0);
-        worker.join().expect("the worker ends with the drain");
-        let mut served = 0;
-        for (number, caller) in callers.into_iter().enumerate() {
-            match caller.join().expect("no panic") {
-                Ok(row) => {
-                    assert_eq!(row, number);
-                    served += 1;
-                }
-                Err(error) => assert!(matches!(error, Error::Draining | Error::Closed), "{error}"),
+    explore(|| a_drain(0));
+    explore(|| a_drain(1));
+}
+
+fn a_drain(inline_slots: usize) {
+    let Scene { batcher, worker, seen, .. } = scene(4096, inline_slots);
+    let callers: Vec<_> = (0..2_usize)
+        .map(|number| {
+            let batcher = batcher.clone();
+            thread::spawn(move || block_on(batcher.embed(number.to_string())))
+        })
+        .collect();
+    let deadline = batcher.deadline_in(Duration::from_secs(1));
+    let drained = block_on(batcher.drain(deadline));
+    let seen_at_the_end = seen.load(Ordering::SeqCst);
+    assert_eq!(drained.abandoned, 0);
+    worker.join().expect("the worker ends with the drain");
+    let mut served = 0;
+    for (number, caller) in callers.into_iter().enumerate() {
+        match caller.join().expect("no panic") {
+            Ok(row) => {
+                assert_eq!(row, number);
+                served += 1;
             }
+            Err(error) => assert!(matches!(error, Error::Draining | Error::Closed), "{error}"),
         }
-        assert_eq!((seen_at_the_end, seen.load(Ordering::SeqCst)), (served, served));
-        assert_eq!(block_on(batcher.embed("9")), Err(Error::Closed));
-    });
+    }
+    assert_eq!((seen_at_the_end, seen.load(Ordering::SeqCst)), (served, served));
+    assert_eq!(block_on(batcher.embed("9")), Err(Error::Closed));
 }

@@ -94,6 +94,51 @@ async fn a_lone_small_request_runs_on_its_own_thread() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_small_interactive_request_passes_bulk_work_and_nobody_else() {
+    let (batcher, hand) = held(|config| (config.inline_bytes, config.inline_slots) = (16, 1));
+    let long = |name: &str| format!("{name}, with more bytes than run at once");
+    let ask = |text: String, request: RequestOptions| {
+        let batcher = batcher.clone();
+        tokio::spawn(async move { batcher.embed_with(text, &0, &request).await })
+    };
+    let (bulk, interactive) = (RequestOptions::bulk(), RequestOptions::default());
+    let running = ask(long("running"), bulk);
+    hand.until(|calls| calls.len() == 1).await;
+    let waiting = ask(long("waiting"), bulk);
+    until_queued(&batcher, 1).await;
+    let small = ask("small".into(), interactive);
+    hand.until(|calls| calls.len() == 2).await;
+    assert_eq!(hand.calls()[1], ["small"]);
+    // Its slot is taken, and bulk work has none there.
+    let queued = ask("second".into(), interactive);
+    let small_bulk = ask("bulk".into(), bulk);
+    until_queued(&batcher, 3).await;
+    assert_eq!(hand.calls().len(), 2);
+    hand.release_all();
+    for pending in [running, waiting, small, queued, small_bulk] {
+        assert!(pending.await.expect("no panic").is_ok());
+    }
+    assert_eq!(batcher.stats().inline, 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_interactive_request_in_the_queue_is_not_passed() {
+    let (batcher, hand) = held(|config| (config.inline_bytes, config.inline_slots) = (16, 8));
+    let ask = |text: &'static str| {
+        let batcher = batcher.clone();
+        tokio::spawn(async move { batcher.embed(text).await })
+    };
+    let running = ask("more bytes than run at once");
+    hand.until(|calls| calls.len() == 1).await;
+    let small = ask("small");
+    until_queued(&batcher, 1).await;
+    hand.release_all();
+    assert_eq!(running.await.expect("no panic"), Ok(27));
+    assert_eq!(small.await.expect("no panic"), Ok(5));
+    assert_eq!(batcher.stats().inline, 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_backend_that_turns_out_to_be_slow_leaves_the_callers_thread() {
     let (batcher, hand) = held(|config| {
         config.inline_bytes = 16;
