@@ -3,6 +3,9 @@
 //! Memory is taken from the budget of all bodies as bytes come in, not as a client announces them: who
 //! announces sixteen megabytes and sends nothing holds nothing.
 
+use std::future::poll_fn;
+use std::pin::pin;
+use std::task::Poll;
 use std::time::Duration;
 
 use axum::body::{Body, Bytes};
@@ -38,7 +41,13 @@ pub(crate) async fn read(
     }
     // Memory that nothing was written to yet is none.
     let expected = announced.and_then(|length| usize::try_from(length).ok()).unwrap_or(0);
-    let reading = read_to_end(request.into_body(), expected, settings.body_bytes, budget);
+    let body = request.into_body();
+    let mut reading = pin!(read_to_end(body, expected, settings.body_bytes, budget));
+    // Most bodies are there with their heads and need no timer.
+    let first = poll_fn(|context| Poll::Ready(reading.as_mut().poll(context))).await;
+    if let Poll::Ready(received) = first {
+        return received;
+    }
     match tokio::time::timeout(settings.body_timeout, reading).await {
         Ok(received) => received,
         Err(_) => Err(ApiError::slow_body(settings.body_timeout)),

@@ -31,11 +31,8 @@ const SERVER_TIMING: HeaderName = HeaderName::from_static("server-timing");
 struct AnsweredBy(Arc<Running>);
 
 /// The answer of a model, a refusal too, counted as its own.
-pub(crate) async fn answered_by(
-    model: &Arc<Running>,
-    answer: impl Future<Output = Result<Response, ApiError>>,
-) -> Response {
-    let mut response = answer.await.into_response();
+pub(crate) fn answered_by(model: &Arc<Running>, answer: Result<Response, ApiError>) -> Response {
+    let mut response = answer.into_response();
     response.extensions_mut().insert(AnsweredBy(Arc::clone(model)));
     response
 }

@@ -75,6 +75,7 @@ mod routes;
 mod server;
 mod settings;
 mod transport;
+mod turns;
 
 pub use model::{Model, Place, ServedModel};
 pub use server::{Ended, Server, StartError};

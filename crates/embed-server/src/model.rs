@@ -10,6 +10,7 @@ use embed_core::{Embedder, EncodeOptions, Tokens};
 use crate::budget::Budget;
 use crate::metrics::{BatchObserver, Metrics, ModelMetrics};
 use crate::settings::Settings;
+use crate::turns::InTurns;
 
 /// What a server can serve: anything that embeds and counts tokens.
 pub trait Model: Embedder + Tokens {}
@@ -55,6 +56,8 @@ impl fmt::Debug for ServedModel {
 /// A model at work.
 pub(crate) struct Running {
     pub(crate) name: String,
+    /// The name as a string of JSON.
+    pub(crate) quoted_name: String,
     pub(crate) aliases: Vec<String>,
     pub(crate) model: Arc<dyn Model>,
     pub(crate) options: EncodeOptions,
@@ -92,13 +95,18 @@ impl Running {
             cache_rows: settings.cache_rows,
             ..default
         };
-        let backend = EmbedderBackend::of_inputs(Arc::clone(&model) as Arc<dyn Embedder>);
+        let embedder = Arc::clone(&model) as Arc<dyn Embedder>;
+        let backend = EmbedderBackend::of_inputs(match place {
+            Place::Processor => Arc::new(InTurns(embedder)),
+            Place::Device => embedder,
+        });
         let batcher = Batcher::builder(backend)
             .config(config)
             .observer(Arc::new(BatchObserver::new(model_metrics.clone())))
             .spawn()?;
         let bulk = Budget::new(settings.queue_texts.saturating_sub(settings.queue_reserve));
         Ok(Self {
+            quoted_name: serde_json::Value::from(&*name).to_string(),
             name,
             aliases,
             model,

@@ -56,9 +56,21 @@ pub(crate) struct Args {
     /// Leave the other servers out
     #[arg(long)]
     alone: bool,
+    /// Measure one target only, and print it instead of writing the document
+    #[arg(long, value_name = "TARGET")]
+    only: Option<Part>,
     /// Where the document goes, from the root of the repository
     #[arg(long, value_name = "FILE", default_value = "docs/bench-server.md")]
     out: PathBuf,
+}
+
+/// What a target is about.
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Part {
+    Idle,
+    Latency,
+    Throughput,
+    Flood,
 }
 
 /// Who runs where; nothing is anywhere.
@@ -133,16 +145,29 @@ pub(crate) fn run(args: &Args) -> Result<bool> {
     let plan = Plan { rounds: args.rounds.get(), time: Duration::from_secs_f64(args.seconds) };
     let program = programs::embed(args.bin.as_deref())?;
     let mut report = Report::new(args.command(&cores), cores.describe());
-    let others = if args.alone { None } else { Some(contenders::build()?) };
+    let others = if args.alone || args.only.is_some() { None } else { Some(contenders::build()?) };
     if let Some(cores) = &cores.generator {
         move_to_cores(cores)?;
     }
     let embed = Contender::embed(&program, &args.model, cores.server.as_deref())?;
-    targets::idle(&embed, &mut report)?;
-    targets::latency(&embed, plan, &mut report)?;
-    targets::throughput(&embed, plan, &mut report)?;
-    targets::flood(&embed, plan, &mut report)?;
+    let is_wanted = |part| args.only.is_none_or(|only| only == part);
+    if is_wanted(Part::Idle) {
+        targets::idle(&embed, &mut report)?;
+    }
+    if is_wanted(Part::Latency) {
+        targets::latency(&embed, plan, &mut report)?;
+    }
+    if is_wanted(Part::Throughput) {
+        targets::throughput(&embed, plan, &mut report)?;
+    }
+    if is_wanted(Part::Flood) {
+        targets::flood(&embed, plan, &mut report)?;
+    }
     let mut contenders = vec![embed];
+    if args.only.is_some() {
+        println!("{}", report.document(&contenders));
+        return Ok(true);
+    }
     if let Some(others) = &others {
         let cores = cores.server.as_deref();
         contenders.push(Contender::axum(others, &args.model, cores)?);

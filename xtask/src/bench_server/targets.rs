@@ -11,6 +11,7 @@ use crate::bench::spread::Spread;
 use crate::serve::bodies::Format;
 use crate::serve::http::{Client, Failure};
 use crate::serve::metrics::Metrics;
+use crate::serve::process::give_way;
 use crate::serve::{now, pause};
 
 use super::Plan;
@@ -71,6 +72,10 @@ pub(super) fn latency(embed: &Contender, plan: Plan, report: &mut Report) -> Res
     Ok(())
 }
 
+/// A turn of the throughput is so many short ones: where a machine's speed changes from second to second, what
+/// is compared must lie close together.
+const SHORT_TURNS: usize = 4;
+
 /// 64 connections with single short texts beside the trivial route.
 pub(super) fn throughput(embed: &Contender, plan: Plan, report: &mut Report) -> Result<()> {
     let kinds = [
@@ -79,16 +84,17 @@ pub(super) fn throughput(embed: &Contender, plan: Plan, report: &mut Report) -> 
         ("one short text, base64", embed.requests(1, Format::Base64)),
     ];
     let mut loads: [Vec<Load>; 3] = [const { Vec::new() }; 3];
-    for round in 1..=plan.rounds {
+    let short = plan.time / u32::try_from(SHORT_TURNS).context("a small number")?;
+    for turn in 0..plan.rounds * SHORT_TURNS {
         for ((name, requests), loads) in kinds.iter().zip(&mut loads) {
-            eprintln!("{round}/{}: throughput, {name}", plan.rounds);
-            loads.push(load(&embed.server, requests, CONNECTIONS, plan.time)?);
+            eprintln!("{}/{}: throughput, {name}", turn / SHORT_TURNS + 1, plan.rounds);
+            loads.push(load(&embed.server, requests, CONNECTIONS, short)?);
         }
     }
     let spread = |loads: &[Load], of: fn(&Load) -> f64| Spread::new(loads.iter().map(of).collect());
     let trivial = spread(&loads[0], |load| load.rate);
     let mut text = format!(
-        "## Throughput beside the trivial route\n\n{CONNECTIONS} connections. Busy is processor time over \
+        "## Throughput beside the trivial route\n\n{CONNECTIONS} connections, each turn as {SHORT_TURNS} short ones. Busy is processor time over \
          time, so that 1 is a core: where the generator's share is near all of its cores and the server's is \
          not, the server could do more.\n\n\
          | request | requests/s | share of `/healthz` | server µs a request | server busy | generator busy |\n\
@@ -170,6 +176,7 @@ pub(super) fn flood(embed: &Contender, plan: Plan, report: &mut Report) -> Resul
         "## Beside a flood\n\n{INTERACTIVE_RATE} requests a second of one short text arrive at times that were \
          chosen before (latency counts from those), over at most {INTERACTIVE_CONNECTIONS} connections, first \
          alone and then while {FLOOD_CONNECTIONS} connections post {FLOOD_TEXTS} texts at a time, always again. \
+         The threads of the flood run only when those of the interactive client do not (SCHED_IDLE). \
          A batch is the mean time of a forward under the flood alone.\n\n\
          | | p50, ms | p99, ms |\n| --- | --- | --- |\n\
          | alone | {quiet_median:.3} | {alone:.3} |\n| beside the flood | {loud_median:.3} | {beside:.3} |\n\
@@ -190,14 +197,17 @@ fn flooding<T>(embed: &Contender, during: impl FnOnce() -> Result<T>) -> Result<
         let clients: Vec<_> = (0..FLOOD_CONNECTIONS)
             .map(|number| {
                 let (requests, done) = (&requests, &done);
-                scope.spawn(move || -> Result<usize, Failure> {
-                    let mut client = Client::connect(address, Duration::from_mins(1))?;
+                scope.spawn(move || -> Result<usize> {
+                    give_way()?;
+                    let failed = |failure: Failure| anyhow!("in the flood: {failure}");
+                    let mut client =
+                        Client::connect(address, Duration::from_mins(1)).map_err(failed)?;
                     let mut count = 0;
                     for request in requests.iter().cycle().skip(number) {
                         if done.load(Ordering::Acquire) {
                             break;
                         }
-                        match client.exchange(request)?.status {
+                        match client.exchange(request).map_err(failed)?.status {
                             200 => count += FLOOD_TEXTS,
                             // A refused flood is not the server's fault, and comes again.
                             _ => pause(Duration::from_millis(10)),
@@ -211,8 +221,7 @@ fn flooding<T>(embed: &Contender, during: impl FnOnce() -> Result<T>) -> Result<
         done.store(true, Ordering::Release);
         let mut texts = 0;
         for client in clients {
-            let count = client.join().map_err(|_| anyhow!("a client panicked"))?;
-            texts += count.map_err(|failure| anyhow!("in the flood: {failure}"))?;
+            texts += client.join().map_err(|_| anyhow!("a client panicked"))??;
         }
         Ok((result?, texts as f64))
     })

@@ -202,6 +202,20 @@ pub(crate) fn move_to_cores(cores: &str) -> Result<()> {
     Ok(())
 }
 
+/// Lets this thread run only when no other one of its core wants to: what it measures nothing of must not
+/// delay what is measured.
+pub(crate) fn give_way() -> Result<()> {
+    let this = fs::read_link("/proc/thread-self").context("naming this thread")?;
+    let thread = this.file_name().context("a thread without a number")?;
+    let status = Command::new("chrt")
+        .args(["--idle", "--pid", "0"])
+        .arg(thread)
+        .status()
+        .context("starting chrt")?;
+    ensure!(status.success(), "chrt: {status}");
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -40,6 +40,7 @@ pub(crate) fn run(args: &ServeArgs, global: &GlobalArgs, console: Console) -> Re
     memory::give_large_blocks_back();
     let Resolved { settings, models, .. } = resolved;
     let runtime = Builder::new_multi_thread()
+        .event_interval(TASKS_BETWEEN_LOOKS)
         .worker_threads(settings.threads().get())
         .enable_all()
         .build()
@@ -67,6 +68,11 @@ pub(crate) fn run(args: &ServeArgs, global: &GlobalArgs, console: Console) -> Re
     console.warn(&format!("{connections} cut off after the time for draining (--drain)"));
     Ok(Outcome::Incomplete)
 }
+
+/// A thread of the runtime looks for what came over sockets after so many turns of tasks. A turn that sends a
+/// piece of a large answer takes some 50 microseconds: with tokio's 61 turns, a question that comes meanwhile
+/// is not seen for milliseconds.
+const TASKS_BETWEEN_LOOKS: u32 = 4;
 
 /// From now on a panic says where it happened and not what it is about: that could be a text of a caller.
 fn keep_texts_out_of_the_log() {

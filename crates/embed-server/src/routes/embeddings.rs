@@ -47,20 +47,23 @@ pub(super) async fn embeddings(State(app): Shared, request: Request) -> Result<R
     let body = Body { ask, model: None, encoding: None };
     let (body, _held) = app.read(request, body).await?;
     let model = app.model(&required(body.model, "model")?)?;
-    let answer = async {
+    let answer: Result<Response, ApiError> = async {
         let encoding = encoding(body.encoding.as_deref())?;
         let Answer { rows, tokens, share } = app.embed(model, body.ask.ask(urgency)?).await?;
-        let name = serde_json::Value::from(&*model.name);
-        let usage = format!(r#"{{"prompt_tokens":{tokens},"total_tokens":{tokens}}}"#);
         let frame = Frame {
-            start: r#"{"object":"list","data":["#.to_owned(),
+            start: r#"{"object":"list","data":["#.into(),
             before_row: RowStart::Indexed,
             after_row: "}",
-            end: format!(r#"],"model":{name},"usage":{usage}}}"#),
+            end: format!(
+                r#"],"model":{},"usage":{{"prompt_tokens":{tokens},"total_tokens":{tokens}}}}}"#,
+                model.quoted_name
+            )
+            .into(),
         };
         Ok(reply::rows(rows, encoding, frame, share))
-    };
-    Ok(answered_by(model, answer).await)
+    }
+    .await;
+    Ok(answered_by(model, answer))
 }
 
 /// A field that must be there.

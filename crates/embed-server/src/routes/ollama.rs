@@ -64,7 +64,7 @@ async fn run(
         .model(&name)
         .or_else(|error| app.model(untagged).map_err(|_| error))
         .or_else(|error| app.model(&format!("{name}:latest")).map_err(|_| error))?;
-    let answer = async {
+    let answer: Result<Response, ApiError> = async {
         let ask = body.ask.ask(urgency)?;
         let is_single = field == "prompt";
         if is_single && ask.input.len() != 1 {
@@ -72,19 +72,19 @@ async fn run(
         }
         let Answer { rows, tokens, share } = app.embed(model, ask).await?;
         let (start, end) = if is_single {
-            (r#"{"embedding":"#.to_owned(), "}".to_owned())
+            (r#"{"embedding":"#.into(), "}".into())
         } else {
-            let name = Value::from(&*model.name);
             let nanos = started.elapsed().as_nanos();
             let times = format!(
                 r#"],"total_duration":{nanos},"load_duration":0,"prompt_eval_count":{tokens}}}"#
             );
-            (format!(r#"{{"model":{name},"embeddings":["#), times)
+            (format!(r#"{{"model":{},"embeddings":["#, model.quoted_name).into(), times.into())
         };
         let frame = Frame { start, before_row: RowStart::Plain, after_row: "", end };
         Ok(reply::rows(rows, Encoding::Float, frame, share))
-    };
-    Ok(answered_by(model, answer).await)
+    }
+    .await;
+    Ok(answered_by(model, answer))
 }
 
 /// `GET /api/tags`: what is served.

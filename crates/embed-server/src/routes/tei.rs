@@ -55,27 +55,28 @@ pub(super) async fn embed(State(app): Shared, request: Request) -> Result<Respon
     let urgency = Urgency::of(request.headers())?;
     let (body, _held) = app.read(request, Body::new(app.input_limits())).await?;
     let model = app.first_model();
-    let answer = async {
+    let answer: Result<Response, ApiError> = async {
         // As TEI has it, rows are normalized unless the request says otherwise.
         let normalize = if body.normalize == Some(false) { Normalize::No } else { Normalize::Yes };
         let ask = Ask { normalize: Some(normalize), ..body.ask.ask(urgency)? };
         let Answer { rows, share, .. } = app.embed(model, ask).await?;
         let frame = Frame {
-            start: "[".to_owned(),
+            start: "[".into(),
             before_row: RowStart::Plain,
             after_row: "",
-            end: "]".to_owned(),
+            end: "]".into(),
         };
         Ok(reply::rows(rows, Encoding::Float, frame, share))
-    };
-    Ok(answered_by(model, answer).await)
+    }
+    .await;
+    Ok(answered_by(model, answer))
 }
 
 /// `POST /tokenize`: the tokens of texts, all of them, special ones excluded.
 pub(super) async fn tokenize(State(app): Shared, request: Request) -> Result<Response, ApiError> {
     let (body, _held) = app.read(request, Body::new(app.input_limits())).await?;
     let model = app.first_model();
-    let answer = async {
+    let answer: Result<Response, ApiError> = async {
         let Input::Texts(texts) = required(body.ask.input, "inputs")? else {
             let message = "`inputs`: expected a string or an array of strings";
             return Err(ApiError::invalid(Some("inputs"), message));
@@ -88,8 +89,9 @@ pub(super) async fn tokenize(State(app): Shared, request: Request) -> Result<Res
         let page = page?;
         let share = app.take_rows(page.len(), Size::Large)?;
         Ok(reply::page(page, share))
-    };
-    Ok(answered_by(model, answer).await)
+    }
+    .await;
+    Ok(answered_by(model, answer))
 }
 
 /// The answer of `/tokenize`.
@@ -185,7 +187,7 @@ pub(super) async fn similarity(State(app): Shared, request: Request) -> Result<R
     let limits = app.input_limits();
     let (body, _held) = app.read(request, Comparison { limits, inputs: None }).await?;
     let model = app.first_model();
-    let answer = async {
+    let answer: Result<Response, ApiError> = async {
         let inputs = required(body.inputs, "inputs")?;
         let source = required(inputs.source, SOURCE)?;
         check_chars(&source, limits.text_chars, SOURCE, &format!("`{SOURCE}`"))?;
@@ -205,8 +207,9 @@ pub(super) async fn similarity(State(app): Shared, request: Request) -> Result<R
         let cosines: Vec<f64> =
             others.iter().map(|row| cosine(&source.values, &row.values)).collect();
         Ok(answer(&json!(cosines)))
-    };
-    Ok(answered_by(model, answer).await)
+    }
+    .await;
+    Ok(answered_by(model, answer))
 }
 
 /// The cosine of the angle between two rows; 0 if one of them is all zeros.
