@@ -5,7 +5,7 @@
 //! ```
 //!
 //! Every search embeds its own short query. Alone it runs on the caller's thread; beside the indexing
-//! job it is interactive and goes before bulk work, so that it waits for one batch at most. The program
+//! job it is interactive, and small enough to do so past all bulk work. The program
 //! prints the sizes of the batches and the latencies of the searches.
 #![expect(clippy::print_stdout, reason = "an example shows what it does")]
 
