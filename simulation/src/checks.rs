@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
 
-use embed_batcher::{BatchConfig, Error};
+use embed_batcher::{BatchConfig, Class, Error};
 
 use crate::invariant::Invariant;
 use crate::model::{Entry, Model, Waiting};
@@ -24,6 +24,7 @@ pub fn check(trace: &Trace) -> Vec<Violation> {
         unanswered: BTreeSet::new(),
         idle_arrival: None,
         last: None,
+        is_settled: false,
     };
     for (at, event) in &trace.events {
         checker.before(*at, event);
@@ -57,6 +58,8 @@ struct Checker<'a> {
     /// A request that arrived when nothing else was there.
     idle_arrival: Option<usize>,
     last: Option<Moment>,
+    /// Whether nothing has happened since `last`: the worker knows everything.
+    is_settled: bool,
 }
 
 impl Checker<'_> {
@@ -75,6 +78,27 @@ impl Checker<'_> {
         if quiet && free && open && patient && self.config.linger.is_zero() {
             self.idle_arrival = Some(*request);
         }
+        let needless = self.is_settled && free && open && self.fits_beside(*request);
+        self.require(Invariant::I12, !needless, || {
+            format!("request {request} is queued, a slot for small ones is free")
+        });
+    }
+
+    /// Whether a request is small and interactive, and no interactive one waits.
+    fn fits_beside(&self, request: usize) -> bool {
+        let (config, this) = (self.config, self.model.request(request));
+        let interactive = |class: Class| class == Class::Interactive;
+        let bytes: usize = this.texts.iter().map(String::len).sum();
+        let one_call = this.texts.len() == 1
+            || (this.texts.len() <= config.max_rows
+                && this.tokens.iter().sum::<usize>() <= config.max_tokens);
+        // Calls at once come back before anything else happens here: none of their slots is ever taken.
+        config.inline_slots > 0
+            && config.linger.is_zero()
+            && (1..=config.inline_bytes).contains(&bytes)
+            && one_call
+            && interactive(this.class)
+            && !self.model.waiting.values().any(|entry| interactive(entry.class))
     }
 
     fn gate_taken(&self, moment: &Moment) -> bool {
@@ -87,6 +111,7 @@ impl Checker<'_> {
         unmatched: &[String],
         before: Option<&BTreeMap<Entry, Waiting>>,
     ) {
+        self.is_settled = matches!(event, Event::Settled(_));
         match event {
             Event::Queued { request } => {
                 self.unanswered.insert(*request);

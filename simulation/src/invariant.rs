@@ -87,7 +87,7 @@ impl Invariant {
             Self::I10 => "a refused request leaves no trace",
             Self::I11 => "idle, one arrival, no linger: dispatched at the same instant",
             Self::I12 => {
-                "nothing waits while a slot and the gate are free, except within its linger"
+                "nothing waits while a slot that it may take and the gate are free, except within its linger"
             }
             Self::I13 => "arrivals never move a window",
             Self::I14 => "a full budget dispatches at once, and a window that is not full is kept",

@@ -4,9 +4,9 @@
 //! cargo run --release -p embed-tests --example memory_search
 //! ```
 //!
-//! Every search embeds its own short query. Alone it runs on the caller's thread; beside the indexing
-//! job it is interactive, and small enough to do so past all bulk work. The program
-//! prints the sizes of the batches and the latencies of the searches.
+//! Every search embeds its own short query on its caller's thread: beside the indexing job too, because it
+//! is interactive, small, and has slots of its own. The program prints the sizes of the batches and the
+//! latencies of the searches.
 #![expect(clippy::print_stdout, reason = "an example shows what it does")]
 
 use std::collections::BTreeMap;
@@ -32,8 +32,9 @@ type Memory = Batcher<EmbedderBackend>;
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
     let sizes = Arc::new(Sizes::default());
-    // 64 notes keep a core busy for a millisecond: so long may a query wait for a batch.
-    let config = BatchConfig { max_rows: 64, ..BatchConfig::default() };
+    // 64 notes keep a core busy for a millisecond: so long may a query wait for a batch, if it has to.
+    let defaults = BatchConfig::default();
+    let config = BatchConfig { max_rows: 64, inline_slots: defaults.slots, ..defaults };
     let memory = Batcher::builder(EmbedderBackend::new(Arc::new(StaticModel::default_embedded())))
         .config(config)
         .observer(sizes.clone())

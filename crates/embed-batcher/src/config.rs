@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 ///
 /// The defaults are for a backend that costs microseconds a text on the CPU. How to choose:
 ///
-/// - `slots`: how many calls of the backend may run at once. 1 on a device, the number of cores on a CPU.
+/// - `slots`: how many calls of the backend may run at once, those in `inline_slots` aside. 1 on a device, the
+///   number of cores on a CPU.
 /// - `max_rows`, `max_tokens`: as much as one call may take before a query that arrives meanwhile has
 ///   waited too long, and as little as still keeps the backend busy. Ten milliseconds of work is a good
 ///   measure.
@@ -16,13 +17,13 @@ use std::time::{Duration, Instant};
 /// - `linger`: zero, unless the backend is so slow on small batches that waiting for company pays. With a
 ///   linger nothing runs inline.
 /// - `inline_bytes`: zero for any backend that blocks.
-/// - `inline_slots`: as many as there are threads that call, up to the number of cores; zero if more than
-///   `slots` calls at once are too many for the backend.
+/// - `inline_slots`: zero keeps all calls within `slots`. Where small queries must not wait for a batch of bulk
+///   work, as many as there are threads that ask, up to the number of cores.
 ///
 /// Write `BatchConfig { slots: 2, ..BatchConfig::default() }`: settings may be added.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BatchConfig {
-    /// Calls of the backend that may run at once.
+    /// Batches that may be with the backend at once, with the calls on callers' threads while nothing waits.
     pub slots: usize,
     /// Items in one call.
     pub max_rows: usize,
@@ -36,16 +37,18 @@ pub struct BatchConfig {
     pub queue_tokens: usize,
     /// Bytes of items that may wait.
     pub queue_bytes: usize,
-    /// Requests of at most so many bytes run on the caller's own thread when nothing waits; zero means
-    /// never. Only for backends that take microseconds for so little: the caller may be driving futures.
+    /// Requests of at most so many bytes run on the caller's own thread when nothing waits and a slot is free,
+    /// or in [`inline_slots`](Self::inline_slots); zero means never. Only for backends that take microseconds
+    /// for so little: the caller may be driving futures.
     pub inline_bytes: usize,
-    /// Calls on callers' own threads that may run beside those in `slots`, for interactive requests that only
-    /// bulk work would keep waiting: with them, a lone query does not wait for a batch at all.
+    /// Calls on callers' own threads that may run beside those in `slots`, so that the backend has up to
+    /// `slots + inline_slots` at once. They are for small interactive requests while no other interactive one
+    /// waits: such a query waits for no batch of bulk work at all, not even for one older than `aging`.
     pub inline_slots: usize,
     /// Requests that would take longer than this, by what recent ones took, do not run on the caller's
     /// thread, however small they are: a backend may be slower than it was thought to be.
     pub inline_time: Duration,
-    /// Who has waited so long goes before everybody younger, whatever the class.
+    /// Who has waited so long goes before everybody younger in the queue, whatever the class.
     pub aging: Duration,
     /// Whether equal items under equal options compute once while one of them is in flight.
     pub single_flight: bool,
@@ -66,7 +69,7 @@ impl Default for BatchConfig {
             queue_tokens: 64 << 20,
             queue_bytes: 64 << 20,
             inline_bytes: 4096,
-            inline_slots: std::thread::available_parallelism().map_or(1, NonZero::get),
+            inline_slots: 0,
             inline_time: Duration::from_micros(500),
             aging: Duration::from_secs(5),
             single_flight: true,
@@ -80,7 +83,7 @@ impl BatchConfig {
     /// The defaults for a backend on one device: a single call at a time, and none on the caller's thread,
     /// which may drive futures and must not wait for a device.
     pub fn device() -> Self {
-        Self { slots: 1, inline_bytes: 0, inline_slots: 0, ..Self::default() }
+        Self { slots: 1, inline_bytes: 0, ..Self::default() }
     }
 
     /// A fixed window: the first request of an idle period opens it, later ones join and never extend

@@ -183,10 +183,11 @@ impl<B: Backend> Batcher<B> {
         self.shared.ledger.idle::<B::Error>().is_ok()
     }
 
-    /// How long what waits now will take at the present pace, if all slots work on it; zero if nothing
-    /// waits. A guess: what comes in another class may go first.
-    pub fn expected_wait(&self) -> Duration {
-        self.shared.ledger.expected_wait(self.shared.config.slots)
+    /// How long what waits now before a request of `class` will take at the present pace, if all slots work
+    /// on it; zero if nothing does. A guess: it knows neither the rest of what runs, nor bulk work so old that
+    /// it goes before an interactive request, nor what will come and go before a bulk one.
+    pub fn expected_wait(&self, class: Class) -> Duration {
+        self.shared.ledger.expected_wait(class, self.shared.config.slots)
     }
 
     /// The instant `after` from now on the batcher's clock, for a deadline.
@@ -397,7 +398,8 @@ impl<B: Backend> Batcher<B> {
         // Relaxed: the number only has to be new; its order is that of the message queue, nearly.
         let id = self.shared.next_request.fetch_add(1, Ordering::Relaxed);
         let (reply, mut answer) = oneshot::channel();
-        let in_line = (class == Class::Interactive).then(|| self.shared.ledger.line_up());
+        let in_line =
+            (class == Class::Interactive).then(|| self.shared.ledger.line_up(amount.tokens));
         let submission = Submission {
             id,
             items,

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use crate::backend::Cost;
-use crate::config::BatchConfig;
+use crate::config::{BatchConfig, Class};
 use crate::error::{Error, Resource};
 use crate::fault::{Fault, Seeded};
 use crate::sync::Mutex;
@@ -75,8 +75,8 @@ struct State {
 pub(crate) struct Ledger {
     state: Mutex<State>,
     limits: Amount,
-    /// Interactive requests in the queue or on their way through it.
-    interactive: Arc<AtomicUsize>,
+    /// Interactive requests of which something waits, or is on its way to the queue.
+    line: Arc<Line>,
     /// Nanoseconds for a thousand tokens, as last seen in batches; tells the refused when to come back.
     pace: AtomicU64,
     /// The same of small requests too, which cost more for each token; tells which of them may run on the
@@ -88,13 +88,24 @@ pub(crate) struct Ledger {
 /// The pace before anything has run: a million tokens a second.
 const FIRST_GUESS: u64 = 1_000_000;
 
-/// The place of an interactive request in the queue.
+/// The line of interactive requests, which small ones may not pass.
+#[derive(Debug, Default)]
+struct Line {
+    requests: AtomicUsize,
+    tokens: AtomicUsize,
+}
+
+/// The place of an interactive request in the line. It leaves by dropping it.
 #[derive(Debug)]
-pub(crate) struct InLine(Arc<AtomicUsize>);
+pub(crate) struct InLine {
+    line: Arc<Line>,
+    tokens: usize,
+}
 
 impl Drop for InLine {
     fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
+        self.line.requests.fetch_sub(1, Ordering::Relaxed);
+        self.line.tokens.fetch_sub(self.tokens, Ordering::Relaxed);
     }
 }
 
@@ -111,7 +122,7 @@ impl Ledger {
                 tokens: config.queue_tokens,
                 bytes: config.queue_bytes,
             },
-            interactive: Arc::default(),
+            line: Arc::default(),
             pace: AtomicU64::new(FIRST_GUESS),
             inline_pace: AtomicU64::new(0),
             seeded,
@@ -200,17 +211,20 @@ impl Ledger {
         Ok(state.queued.texts == 0)
     }
 
-    /// Counts an interactive request, from before its admission until the line is dropped.
-    pub(crate) fn line_up(&self) -> InLine {
+    /// Counts an interactive request of so many tokens, from before its admission until nothing of it waits.
+    pub(crate) fn line_up(&self, tokens: usize) -> InLine {
+        // More is not admitted, and costs may be absurd.
+        let tokens = tokens.min(self.limits.tokens);
         // Relaxed: a caller who knows that another one was admitted sees the count too, and nobody else has
         // a claim to his turn.
-        self.interactive.fetch_add(1, Ordering::Relaxed);
-        InLine(Arc::clone(&self.interactive))
+        self.line.requests.fetch_add(1, Ordering::Relaxed);
+        self.line.tokens.fetch_add(tokens, Ordering::Relaxed);
+        InLine { line: Arc::clone(&self.line), tokens }
     }
 
     /// Whether an interactive request would be overtaken by one that runs at once.
     pub(crate) fn has_interactive(&self) -> bool {
-        self.interactive.load(Ordering::Relaxed) > 0
+        self.line.requests.load(Ordering::Relaxed) > 0
     }
 
     /// Takes no more requests from here on.
@@ -250,9 +264,12 @@ impl Ledger {
         Duration::from_nanos(pace.saturating_mul(tokens as u64) / 1000)
     }
 
-    /// How long what waits takes if `slots` calls work on it at once.
-    pub(crate) fn expected_wait(&self, slots: usize) -> Duration {
-        let tokens = self.queued().tokens;
+    /// How long what waits before a new request of `class` takes if `slots` calls work on it at once.
+    pub(crate) fn expected_wait(&self, class: Class, slots: usize) -> Duration {
+        let tokens = match class {
+            Class::Interactive => self.line.tokens.load(Ordering::Relaxed),
+            Class::Bulk => self.queued().tokens,
+        };
         let nanos = self.pace.load(Ordering::Relaxed).saturating_mul(tokens as u64) / 1000;
         Duration::from_nanos(nanos / slots.max(1) as u64)
     }
@@ -316,6 +333,24 @@ mod tests {
             ledger.learn_pace(1000, Duration::from_micros(10));
         }
         assert!(ledger.inline_time_for(1000) < Duration::from_micros(30));
+    }
+
+    #[test]
+    fn an_interactive_request_waits_for_its_line_and_bulk_work_for_everything() {
+        let ledger = ledger();
+        for _ in 0..64 {
+            ledger.learn_pace(1, Duration::from_millis(1));
+        }
+        let wait = |class| ledger.expected_wait(class, 2).as_millis();
+        assert!(ledger.admit::<Infallible>(amount(2, 80, 2)).is_ok());
+        assert_eq!((wait(Class::Interactive), wait(Class::Bulk)), (0, 39));
+        let in_line = ledger.line_up(20);
+        assert!(ledger.admit::<Infallible>(amount(1, 20, 1)).is_ok());
+        assert_eq!((wait(Class::Interactive), wait(Class::Bulk)), (9, 49));
+        assert!(ledger.has_interactive());
+        drop(in_line);
+        assert_eq!((wait(Class::Interactive), wait(Class::Bulk)), (0, 49));
+        assert!(!ledger.has_interactive());
     }
 
     #[track_caller]

@@ -42,8 +42,8 @@
 //!      |
 //!      +-- nothing waits, a slot and the gate are free, the text is small
 //!      |       -> backend on this very thread -> row            (inline)
-//!      +-- only bulk work waits or runs, the text is small and interactive
-//!      |       -> the same, in a slot for such calls             (inline)
+//!      +-- no interactive request waits, the text is small and interactive
+//!      |       -> the same, in one of the `inline_slots`         (inline)
 //!      |
 //!      +-- ledger: room?  no -> Overloaded, at once
 //!      |                 yes
@@ -91,12 +91,15 @@
 //!
 //! # Classes, and what they do not promise
 //!
-//! A small query runs [on its caller's thread](BatchConfig::inline_slots) past all [bulk](Class::Bulk) work;
-//! any other is dispatched before the bulk work that waits, so that it waits for the batch that runs and no
-//! longer. Three things can still delay or refuse it: bulk work older than
+//! A query in the queue is dispatched before the [bulk](Class::Bulk) work there, so that it waits for the
+//! batch that runs and no longer. Three things can still delay or refuse it: bulk work older than
 //! [`aging`](BatchConfig::aging), which goes first; an array [around the queue](Batcher::embed_direct),
 //! which has its slot to the end; and a queue that bulk work has filled. Index in requests smaller than
 //! the queue, one after the other.
+//!
+//! With [`inline_slots`](BatchConfig::inline_slots) a small query does not come to the queue at all, whatever
+//! bulk work waits or runs: it is computed on its caller's thread. It queues like the others while all those
+//! slots are taken, while another interactive request waits, and behind a gate that is held.
 //!
 //! # Testing code that uses it
 //!

@@ -234,6 +234,11 @@ impl<G: Clone + Eq + Hash, K: Clone + Eq + Hash> Planner<G, K> {
         !self.muted && self.queue.groups().any(|group| self.due(group, now))
     }
 
+    /// Whether anything of a request waits for its turn. What joined the row of another does not.
+    pub(crate) fn waits(&self, request: RequestId) -> bool {
+        self.requests.get(&request).is_some_and(|request| request.waiting > 0)
+    }
+
     /// When the planner next needs to be told the time, if ever. Ask after every step.
     pub(crate) fn next_wake_up(&self) -> Option<Instant> {
         if self.ended() {

@@ -71,7 +71,8 @@ struct Request<B: Backend> {
     options: B::Options,
     assembly: Assembly<B>,
     reply: oneshot::Sender<Answer<B>>,
-    _in_line: Option<InLine>,
+    /// Of an interactive request, until nothing of it waits any more.
+    in_line: Option<InLine>,
     sent: Instant,
     dispatched: Option<Instant>,
 }
@@ -218,9 +219,15 @@ impl<B: Backend> Worker<B> {
         let items = items.into_iter().map(Some).collect();
         self.requests.insert(
             id,
-            Request { items, options, assembly, reply, _in_line: in_line, sent, dispatched: None },
+            Request { items, options, assembly, reply, in_line, sent, dispatched: None },
         );
         self.step(Event::Arrived(arrival), Means::NONE);
+        // All of it may have joined rows that are computed already.
+        if let Some(request) = self.requests.get_mut(&id)
+            && !self.planner.waits(id)
+        {
+            request.in_line = None;
+        }
     }
 
     fn take_finished(&mut self, context: &mut Context<'_>) -> bool {
@@ -304,6 +311,10 @@ impl<B: Backend> Worker<B> {
         let mut item = |entry: &EntryId| {
             let request = self.requests.get_mut(&entry.request)?;
             request.dispatched.get_or_insert(now);
+            if request.in_line.is_some() && !self.planner.waits(entry.request) {
+                // From here on it is nobody's to overtake.
+                request.in_line = None;
+            }
             request.items[entry.index].take()
         };
         let items: Vec<Arc<B::Item>> = dispatch.rows.iter().filter_map(&mut item).collect();
@@ -377,7 +388,7 @@ impl<B: Backend> Worker<B> {
     }
 
     fn fail(&mut self, entry: EntryId, failure: Failure<B::Error>) -> Vec<Action> {
-        let Some(request) = self.requests.remove(&entry.request) else { return Vec::new() };
+        let Some(mut request) = self.requests.remove(&entry.request) else { return Vec::new() };
         let error = located(&*self.shared.backend, failure, request.assembly.position(entry.index));
         let texts = request.assembly.len();
         // Only a batch that was dropped by its executor ends like this.
@@ -385,13 +396,15 @@ impl<B: Backend> Worker<B> {
         let ended =
             if lost { Observation::Closed { texts } } else { Observation::Failed { texts } };
         self.shared.observe(&ended);
+        // What its caller asks for next need not wait for it.
+        request.in_line = None;
         let _ = request.reply.send(Err(error));
         // What else waits of the request is of no use any more.
         self.planner.step(Event::Withdrawn(entry.request), self.now)
     }
 
     fn answer(&mut self, id: RequestId, verdict: Verdict, queued: usize) {
-        let Some(request) = self.requests.remove(&id) else { return };
+        let Some(mut request) = self.requests.remove(&id) else { return };
         let texts = request.assembly.len();
         let running = texts - queued;
         let error = match verdict {
@@ -409,6 +422,7 @@ impl<B: Backend> Worker<B> {
                 Error::Closed
             }
         };
+        request.in_line = None;
         // Nobody listens after a withdrawal.
         let _ = request.reply.send(Err(error));
     }

@@ -225,7 +225,7 @@ impl App {
         let class = if is_bulk { Class::Bulk } else { Class::Interactive };
         let options = RequestOptions { class, ..RequestOptions::default() };
         let Some(within) = urgency.in_time()? else { return Ok(options) };
-        let expected = model.batcher.expected_wait();
+        let expected = model.batcher.expected_wait(class);
         if expected > within {
             let message = format!("{expected:?} of work waits, the deadline is in {within:?}");
             return Err(ApiError::busy("too_late", message, expected));
@@ -272,7 +272,7 @@ fn bulk_full(model: &Running, texts: usize, field: &'static str) -> ApiError {
          `queue_reserve`)",
         model.bulk.used()
     );
-    let wait = model.batcher.expected_wait().max(Duration::from_millis(10));
+    let wait = model.batcher.expected_wait(Class::Bulk).max(Duration::from_millis(10));
     ApiError::busy("bulk_full", message, wait)
 }
 

@@ -82,6 +82,8 @@ impl Running {
             Place::Processor => BatchConfig {
                 slots: settings.threads().get(),
                 inline_bytes: settings.inline_bytes,
+                // A question never waits for a batch of somebody's bulk work.
+                inline_slots: settings.threads().get(),
                 ..BatchConfig::default()
             },
             Place::Device => BatchConfig::device(),

@@ -2,9 +2,20 @@
 
 use std::time::Duration;
 
-use embed_batcher::{Amount, BatchConfig, RequestOptions};
+use embed_batcher::{Amount, BatchConfig, Batcher, Class, RequestOptions};
+use tokio::task::JoinHandle;
 
-use crate::held::{held, until_queued};
+use crate::held::{Held, HeldError, held, until, until_queued};
+
+/// Asks for the row of a text in a task of its own.
+fn ask(
+    batcher: &Batcher<Held>,
+    text: &'static str,
+    request: RequestOptions,
+) -> JoinHandle<Result<usize, HeldError>> {
+    let batcher = batcher.clone();
+    tokio::spawn(async move { batcher.embed_with(text, &0, &request).await })
+}
 
 #[tokio::test(flavor = "multi_thread")]
 async fn arrivals_while_a_batch_runs_go_together() {
@@ -96,22 +107,17 @@ async fn a_lone_small_request_runs_on_its_own_thread() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_small_interactive_request_passes_bulk_work_and_nobody_else() {
     let (batcher, hand) = held(|config| (config.inline_bytes, config.inline_slots) = (16, 1));
-    let long = |name: &str| format!("{name}, with more bytes than run at once");
-    let ask = |text: String, request: RequestOptions| {
-        let batcher = batcher.clone();
-        tokio::spawn(async move { batcher.embed_with(text, &0, &request).await })
-    };
     let (bulk, interactive) = (RequestOptions::bulk(), RequestOptions::default());
-    let running = ask(long("running"), bulk);
+    let running = ask(&batcher, "running, with more bytes than run at once", bulk);
     hand.until(|calls| calls.len() == 1).await;
-    let waiting = ask(long("waiting"), bulk);
+    let waiting = ask(&batcher, "waiting, with more bytes than run at once", bulk);
     until_queued(&batcher, 1).await;
-    let small = ask("small".into(), interactive);
+    let small = ask(&batcher, "small", interactive);
     hand.until(|calls| calls.len() == 2).await;
     assert_eq!(hand.calls()[1], ["small"]);
     // Its slot is taken, and bulk work has none there.
-    let queued = ask("second".into(), interactive);
-    let small_bulk = ask("bulk".into(), bulk);
+    let queued = ask(&batcher, "second", interactive);
+    let small_bulk = ask(&batcher, "bulk", bulk);
     until_queued(&batcher, 3).await;
     assert_eq!(hand.calls().len(), 2);
     hand.release_all();
@@ -124,18 +130,60 @@ async fn a_small_interactive_request_passes_bulk_work_and_nobody_else() {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_interactive_request_in_the_queue_is_not_passed() {
     let (batcher, hand) = held(|config| (config.inline_bytes, config.inline_slots) = (16, 8));
-    let ask = |text: &'static str| {
-        let batcher = batcher.clone();
-        tokio::spawn(async move { batcher.embed(text).await })
-    };
-    let running = ask("more bytes than run at once");
+    let running = ask(&batcher, "bulk work of more bytes", RequestOptions::bulk());
     hand.until(|calls| calls.len() == 1).await;
-    let small = ask("small");
+    let large = ask(&batcher, "more bytes than run at once", RequestOptions::default());
     until_queued(&batcher, 1).await;
+    let small = ask(&batcher, "small", RequestOptions::default());
+    until_queued(&batcher, 2).await;
+    assert_eq!(hand.calls().len(), 1);
     hand.release_all();
-    assert_eq!(running.await.expect("no panic"), Ok(27));
-    assert_eq!(small.await.expect("no panic"), Ok(5));
+    for answer in [running, large, small] {
+        assert!(answer.await.expect("no panic").is_ok());
+    }
     assert_eq!(batcher.stats().inline, 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_interactive_request_with_the_backend_keeps_nobody_in_the_queue() {
+    let (batcher, hand) = held(|config| (config.inline_bytes, config.inline_slots) = (16, 1));
+    let running = ask(&batcher, "more bytes than run at once", RequestOptions::default());
+    hand.until(|calls| calls.len() == 1).await;
+    // One of them joins the row that is being computed.
+    let equal = ask(&batcher, "more bytes than run at once", RequestOptions::default());
+    let bulk = ask(&batcher, "bulk work of more bytes", RequestOptions::bulk());
+    until_queued(&batcher, 2).await;
+    let small = ask(&batcher, "small", RequestOptions::default());
+    hand.until(|calls| calls.len() == 2).await;
+    assert_eq!(hand.calls()[1], ["small"]);
+    hand.release_all();
+    for answer in [running, equal, bulk, small] {
+        assert!(answer.await.expect("no panic").is_ok());
+    }
+    let stats = batcher.stats();
+    assert_eq!((stats.inline, stats.shared), (1, 1));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_interactive_request_that_was_withdrawn_keeps_nobody_in_the_queue() {
+    let (batcher, hand) = held(|config| (config.inline_bytes, config.inline_slots) = (16, 1));
+    let running = ask(&batcher, "bulk work of more bytes", RequestOptions::bulk());
+    hand.until(|calls| calls.len() == 1).await;
+    let gone = batcher.submit(["more bytes than run at once"], &0, &RequestOptions::default());
+    until_queued(&batcher, 1).await;
+    assert!(batcher.expected_wait(Class::Interactive) > Duration::ZERO);
+    drop(gone);
+    until_queued(&batcher, 0).await;
+    // The worker tells the ledger first, and takes the request out of the line a moment later.
+    let wait = || batcher.expected_wait(Class::Interactive);
+    until(|| wait().is_zero(), || format!("{:?} of interactive work", wait())).await;
+    let small = ask(&batcher, "small", RequestOptions::default());
+    hand.until(|calls| calls.len() == 2).await;
+    hand.release_all();
+    for answer in [running, small] {
+        assert!(answer.await.expect("no panic").is_ok());
+    }
+    assert_eq!(batcher.stats().inline, 1);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -49,9 +49,7 @@ impl Hand {
 
     /// Gives other tasks their turn until `done`.
     pub(crate) async fn until(&self, done: impl Fn(&[Vec<String>]) -> bool) {
-        while !done(&self.calls()) {
-            tokio::task::yield_now().await;
-        }
+        until(|| done(&self.calls()), || format!("{:?}", self.calls())).await;
     }
 }
 
@@ -107,7 +105,17 @@ pub(crate) fn builder(configure: impl FnOnce(&mut BatchConfig)) -> (Builder<Held
 
 /// Waits until so many texts are in the queue.
 pub(crate) async fn until_queued(batcher: &Batcher<Held>, texts: usize) {
-    while batcher.stats().queued.texts != texts {
-        tokio::task::yield_now().await;
-    }
+    let stats = || batcher.stats();
+    until(|| stats().queued.texts == texts, || format!("{texts} not queued: {:?}", stats())).await;
+}
+
+/// Gives other tasks their turn until `done`; says what was `found` if that takes more than a minute.
+pub(crate) async fn until(done: impl Fn() -> bool, found: impl Fn() -> String) {
+    let waits = async {
+        while !done() {
+            tokio::task::yield_now().await;
+        }
+    };
+    let in_time = tokio::time::timeout(Duration::from_mins(1), waits).await;
+    assert!(in_time.is_ok(), "{}", found());
 }

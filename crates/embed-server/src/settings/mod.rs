@@ -84,7 +84,8 @@ pub struct Settings {
     /// Tokens of one batch.
     pub batch_tokens: usize,
     /// Requests of at most so many bytes of text are computed where they were read, if nothing but
-    /// bulk work waits: a change of threads would take longer. Zero never does that, and a model on a device never does.
+    /// bulk work waits: a change of threads would take longer. Zero never does that, and a model on a
+    /// device never does.
     pub inline_bytes: usize,
     /// Rows of recent texts that are kept, for each model.
     pub cache_rows: usize,
@@ -98,7 +99,8 @@ pub struct Settings {
     pub keep_alive: Duration,
     /// How long admitted work may take when the server ends.
     pub drain: Duration,
-    /// Calls of a model that may run at once, and threads of the runtime; `None` is the number of processors.
+    /// Batches of a model that may be computed at once, and threads of the runtime, each of which may
+    /// compute a small request beside them; `None` is the number of processors.
     pub threads: Option<NonZeroUsize>,
 }
 
@@ -132,7 +134,7 @@ pub enum EmptyInput {
 }
 
 impl Settings {
-    /// Calls of a model that may run at once, and threads of the runtime.
+    /// Batches of a model that may be computed at once, and threads of the runtime.
     pub fn threads(&self) -> NonZeroUsize {
         let processors = || std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
         self.threads.unwrap_or_else(processors)

@@ -166,7 +166,7 @@ pub const TABLE: &[Setting] = &[
         Batching,
         threads,
         Threads,
-        "Calls of a model that may run at once, and threads of the runtime: a number, or `auto` for the number of processors"
+        "Batches of a model that may be computed at once, and threads of the runtime, each of which may compute a small request beside them: a number, or `auto` for the number of processors"
     ),
     setting!(
         Times,

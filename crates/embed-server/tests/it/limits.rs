@@ -128,7 +128,8 @@ fn post_and_leave(connection: &mut crate::client::Connection, body: &str) {
 /// Waits until a gauge of the model has a value.
 fn until(server: &Running, gauge: &str, value: u64) {
     let line = format!("{gauge}{{model=\"m\"}} {value}\n");
-    for _ in 0..2000 {
+    // Each round is a request, so that this gives up after a minute or so.
+    for _ in 0..100_000 {
         if server.get("/metrics").text().contains(&line) {
             return;
         }
@@ -208,6 +209,31 @@ fn large_requests_leave_room_for_small_ones() {
     assert_eq!(small.answer().status, 200);
     assert_eq!(first.answer().status, 200);
     assert_eq!(server.post("/v1/embeddings", large).status, 200, "its share came back");
+}
+
+#[test]
+fn a_deadline_counts_the_work_that_goes_before_and_no_other() {
+    let few = Settings { inline_bytes: 4096, batch_texts: 1, queue_texts: 16, ..narrow() };
+    let server = start(few);
+    // The first is with the model, the others wait: eight seconds of work, by the first guess of a rate.
+    let mut texts = vec!["y".repeat(1_000_000); 9];
+    texts[0] = "wait".repeat(2000);
+    let mut flood = server.connect();
+    post_and_leave(&mut flood, &json!({"model": "m", "input": texts}).to_string());
+    until(&server, "embed_queue_texts", 8);
+    let ask = |headers: &[(&str, &str)]| {
+        let headers = [&[JSON, ("x-embed-deadline-ms", "5000")], headers].concat();
+        server.connect().send("POST", "/v1/embeddings", &headers, r#"{"model":"m","input":"a"}"#)
+    };
+    let late = ask(&[("x-embed-priority", "bulk")]);
+    let message = late.error(429)["message"].to_string();
+    assert!(message.contains("8s of work waits"), "{message}");
+    let wait: u64 = late.header("retry-after").expect("it").parse().expect("a number");
+    assert!((5..=60).contains(&wait), "{wait}");
+    // It passes all of that.
+    assert_eq!(ask(&[]).status, 200);
+    server.door.open();
+    assert_eq!(flood.answer().status, 200);
 }
 
 #[test]
