@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 ///
 /// The defaults are for a backend that costs microseconds a text on the CPU. How to choose:
 ///
-/// - `slots`: how many calls of the backend may run at once, those in `inline_slots` aside. 1 on a device, the
-///   number of cores on a CPU.
+/// - `slots`: how many calls of the backend may run at once, those in `inline_slots` aside. 1 on a device,
+///   the number of cores on a CPU.
 /// - `max_rows`, `max_tokens`: as much as one call may take before a query that arrives meanwhile has
 ///   waited too long, and as little as still keeps the backend busy. Ten milliseconds of work is a good
 ///   measure.
@@ -17,8 +17,8 @@ use std::time::{Duration, Instant};
 /// - `linger`: zero, unless the backend is so slow on small batches that waiting for company pays. With a
 ///   linger nothing runs inline.
 /// - `inline_bytes`: zero for any backend that blocks.
-/// - `inline_slots`: zero keeps all calls within `slots`. Where small queries must not wait for a batch of bulk
-///   work, as many as there are threads that ask, up to the number of cores.
+/// - `inline_slots`: zero keeps all calls within `slots`. Where small queries must not wait for a batch of
+///   bulk work, as many as there are threads that ask, up to the number of cores.
 ///
 /// Write `BatchConfig { slots: 2, ..BatchConfig::default() }`: settings may be added.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,9 +37,9 @@ pub struct BatchConfig {
     pub queue_tokens: usize,
     /// Bytes of items that may wait.
     pub queue_bytes: usize,
-    /// Requests of at most so many bytes run on the caller's own thread when nothing waits and a slot is free,
-    /// or in [`inline_slots`](Self::inline_slots); zero means never. Only for backends that take microseconds
-    /// for so little: the caller may be driving futures.
+    /// Requests of at most so many bytes run on the caller's own thread when nothing waits and a slot is
+    /// free, or in [`inline_slots`](Self::inline_slots); zero means never. Only for backends that take
+    /// microseconds for so little: the caller may be driving futures.
     pub inline_bytes: usize,
     /// Calls on callers' own threads that may run beside those in `slots`, so that the backend has up to
     /// `slots + inline_slots` at once. They are for small interactive requests while no other interactive one

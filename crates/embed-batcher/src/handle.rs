@@ -36,9 +36,9 @@ impl<I: ?Sized, T: AsRef<I> + Into<Arc<I>>> IntoItem<I> for T {}
 
 /// A handle on a batcher. Clones are cheap and feed the same queue.
 ///
-/// Every method may be called from any task or thread. Items are anything that is an [`IntoItem`]: for texts `&str` and `String` (of a
-/// `&String` take `as_str()`). When the last handle is dropped, whoever still waits gets
-/// [`Error::Closed`].
+/// Every method may be called from any task or thread. Items are anything that is an [`IntoItem`]: for texts
+/// `&str` and `String` (of a `&String` take `as_str()`). When the last handle is dropped, whoever still waits
+/// gets [`Error::Closed`].
 pub struct Batcher<B: Backend> {
     pub(crate) shared: Arc<Shared<B>>,
     pub(crate) messages: mpsc::UnboundedSender<Message<B>>,
@@ -184,8 +184,8 @@ impl<B: Backend> Batcher<B> {
     }
 
     /// How long what waits now before a request of `class` will take at the present pace, if all slots work
-    /// on it; zero if nothing does. A guess: it knows neither the rest of what runs, nor bulk work so old that
-    /// it goes before an interactive request, nor what will come and go before a bulk one.
+    /// on it; zero if nothing does. A guess: it knows neither the rest of what runs, nor bulk work so old
+    /// that it goes before an interactive request, nor what will come and go before a bulk one.
     pub fn expected_wait(&self, class: Class) -> Duration {
         self.shared.ledger.expected_wait(class, self.shared.config.slots)
     }

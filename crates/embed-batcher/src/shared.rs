@@ -46,7 +46,8 @@ pub(crate) struct Shared<B: Backend> {
     pub(crate) seeded: Seeded,
 }
 
-/// The right to run one batch, or one call on the caller's thread: a slot, and the gate where there is one. Dropping it gives both back.
+/// The right to run one batch, or one call on the caller's thread: a slot, and the gate where there is one.
+/// Dropping it gives both back.
 #[derive(Debug)]
 pub(crate) struct Permit {
     // In this order: whoever gets the slot next finds the gate free.

@@ -111,7 +111,8 @@ impl<B: Backend> Future for Worker<B> {
             progress |= this.poll_timer(context);
             if this.poll_permit(context) {
                 // Others have a turn after every batch: a backend may be done with it before this thread goes
-                // on, and a line of batches would keep the thread for as long as it is.
+                // on, and a line of batches would keep the thread for as long as it is. Where more slots are
+                // free, the next batch goes a turn of the runtime later.
                 break;
             }
             if !progress {

@@ -43,8 +43,8 @@ pub(crate) struct GlobalArgs {
     /// Never use the network, not even for a model that is missing
     #[arg(long, global = true, help_heading = "Model")]
     pub(crate) offline: bool,
-    /// Where rows are computed: `cpu`, `auto` (the first GPU that can, or `cpu`), `metal`, `cuda`, `cuda:N`. For
-    /// a GPU one thread tokenizes, whatever --threads says
+    /// Where rows are computed: `cpu`, `auto` (the first GPU that can, or `cpu`), `metal`, `cuda`, `cuda:N`.
+    /// For a GPU one thread tokenizes, whatever --threads says
     #[arg(long, global = true, value_name = "DEVICE", default_value_t, help_heading = "Model")]
     pub(crate) device: Device,
     /// Rules for long and unknown text and for normalizing

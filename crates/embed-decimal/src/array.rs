@@ -28,10 +28,14 @@ const ROOM: usize = 24;
 /// What the numbers of a block may need.
 const BLOCK_ROOM: usize = BLOCK * WIDEST;
 
+/// So many bytes behind its text [`write_array`] takes for a moment. Where a `Vec` has capacity for the text
+/// and for so much more, the text does not move.
+pub const HEADROOM: usize = BLOCK_ROOM;
+
 /// Appends an array of JSON: `values` in their order, each in the shortest form that reads back as the same
 /// `f32`. It is the form of `zmij`, in every byte.
 ///
-/// The text takes at most `2 + WIDEST * values.len()` bytes, and [`WIDEST`] times sixteen more for a moment.
+/// The text takes at most `2 + WIDEST * values.len()` bytes, and [`HEADROOM`] more for a moment.
 ///
 /// Values must be finite: JSON has no infinity and no NaN, and such values become words that no JSON reader
 /// takes.

@@ -3,8 +3,8 @@
 //! Nine digits are one digit and two groups of four. All groups of a block are halved into groups of two and
 //! those into digits by the same few operations on 16 bits, for which compilers take vector instructions:
 //! division by 100 and by 10 is a product of which the upper half counts, exact for the few values that
-//! come in (a test tries all of them). Steps are loops of their own, because a loop that does one thing is what compilers
-//! can put into vectors.
+//! come in (a test tries all of them). Steps are loops of their own, because a loop that does one thing is
+//! what compilers can put into vectors.
 #![expect(clippy::cast_possible_truncation, reason = "groups of digits are small numbers")]
 #![expect(clippy::inline_always, reason = "compiled twice, for each kind of processor as a whole")]
 

@@ -21,7 +21,7 @@ mod avx2;
 mod digits;
 mod shortest;
 
-pub use array::{WIDEST, write_array};
+pub use array::{HEADROOM, WIDEST, write_array};
 
 #[cfg(test)]
 mod tests;

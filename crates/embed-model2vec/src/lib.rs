@@ -1,7 +1,8 @@
 //! Exact Model2Vec text embeddings on the CPU: load a model, embed batches of texts.
 //!
 //! A static model turns a text into token ids, looks up one row of a table for each, and averages the
-//! rows. This crate does so with the results of Python model2vec 0.10, bit for bit, and loads every published form of such models: see [`Bundle`] for the layouts.
+//! rows. This crate does so with the results of Python model2vec 0.10, bit for bit, and loads every published
+//! form of such models: see [`Bundle`] for the layouts.
 //!
 //! ```
 //! # #[cfg(feature = "default-model")] {

@@ -28,16 +28,17 @@ pub struct ModelOptions {
     /// refused with [`Error::TextTooLarge`]. Default: 1 MiB.
     ///
     /// Our own tokenizers take at most a few times the text, beside working memory of 2 to 5 MiB for each
-    /// call at the same time; through the `tokenizers` crate it is about 115 times the size of a text for prose, and 430 times for
-    /// nothing but punctuation, so this bounds what one text can claim. Under the default limit of
-    /// 512 tokens the pre-cut keeps every text far below it.
+    /// call at the same time; through the `tokenizers` crate it is about 115 times the size of a text for
+    /// prose, and 430 times for nothing but punctuation, so this bounds what one text can claim. Under the
+    /// default limit of 512 tokens the pre-cut keeps every text far below it.
     pub max_text_bytes: usize,
     /// How many threads work on one large batch, the caller's among them. Default: 1, so that a call
     /// stays on its thread. The rows are the same for any number, and a batch of less than 64 KiB
     /// never leaves the caller's thread.
     ///
-    /// A model with several threads keeps them, asleep, as long as it lives. Take the number of processors where batches come one at a time, as in a program that embeds
-    /// files, and 1 where many threads call at once.
+    /// A model with several threads keeps them, asleep, as long as it lives. Take the number of processors
+    /// where batches come one at a time, as in a program that embeds files, and 1 where many threads call at
+    /// once.
     pub threads: NonZeroUsize,
 }
 

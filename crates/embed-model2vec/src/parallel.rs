@@ -2,9 +2,9 @@
 //!
 //! The calling thread and the workers take one part after the other until none is left, so that a
 //! part that takes longer does not leave the others idle. The workers serve one call at a time; a call
-//! that finds them taken works alone, and never waits for another. Parts are handed out in order and do not depend on each other:
-//! who works on which, and how many do, cannot be seen in the results, errors included. Of several
-//! errors the one of the first part counts; every part before it has been handed out by then.
+//! that finds them taken works alone, and never waits for another. Parts are handed out in order and do not
+//! depend on each other: who works on which, and how many do, cannot be seen in the results, errors included.
+//! Of several errors the one of the first part counts; every part before it has been handed out by then.
 
 use std::fmt;
 use std::num::NonZeroUsize;

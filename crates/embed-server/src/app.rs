@@ -30,7 +30,8 @@ pub(crate) struct App {
     bodies: Budget,
     /// Bytes of rows that are asked for and not sent.
     rows: Budget,
-    /// Who may work on a thread that may block, so that a flood of large bodies is worked off a few at a time.
+    /// Who may work on a thread that may block, so that a flood of large bodies is worked off a few at a
+    /// time.
     heavy: Arc<Semaphore>,
     /// Whether the `Host` header is looked at.
     pub(crate) checks_host: bool,

@@ -1,4 +1,5 @@
-//! Embeddings over HTTP, as the clients of OpenAI, Ollama and TEI ask for them, in front of the micro-batcher.
+//! Embeddings over HTTP, as the clients of OpenAI, Ollama and TEI ask for them, in front of the
+//! micro-batcher.
 //!
 //! The crate knows no model: a [`ServedModel`] is anything that implements the traits of `embed-core`, with
 //! the names under which it is served. [`Server::bind`] starts a batcher for each, and [`Server::run`]

@@ -4,7 +4,7 @@
 //! than threads with such work, a question that comes over a socket meanwhile waits for all of it: the
 //! thread that would see it is not let in before. So batches are computed in pieces of a tenth of that, and
 //! between two pieces whoever else wants the processor gets it. Where nobody does, that costs less than a
-//! microsecond.
+//! microsecond. One text is never divided: a long one keeps the processor for as long as it takes.
 
 use std::sync::Arc;
 use std::thread;
@@ -14,7 +14,8 @@ use embed_core::{Embedder, EncodeOptions, Error, Input, RowInfo};
 /// An embedder that computes in pieces.
 pub(crate) struct InTurns(pub(crate) Arc<dyn Embedder>);
 
-/// A piece has at least so many bytes of text, or at most so many inputs: a hundred microseconds or two.
+/// A piece ends with the input that makes it so many bytes, or so many inputs: a hundred microseconds or two,
+/// if none of them is long.
 const PIECE_BYTES: usize = 1 << 13;
 const PIECE_INPUTS: usize = 128;
 
@@ -35,17 +36,21 @@ impl Embedder for InTurns {
         info: &mut [RowInfo],
     ) -> Result<(), Error> {
         let dim = self.output_dim(options)?;
+        let fit = inputs.len().checked_mul(dim) == Some(out.len()) && inputs.len() == info.len();
+        if !fit {
+            // It says what is wrong about the buffers.
+            return self.0.embed_into(inputs, options, out, info);
+        }
         let (mut inputs, mut out, mut info, mut done) = (inputs, out, info, 0);
         loop {
             let piece = piece(inputs);
             if piece == inputs.len() {
-                // With whatever is wrong about the lengths of the buffers.
                 let last = self.0.embed_into(inputs, options, out, info);
                 return last.map_err(|error| moved(error, done));
             }
             let (now, later) = inputs.split_at(piece);
-            let (values, rest) = out.split_at_mut((piece * dim).min(out.len()));
-            let (infos, others) = info.split_at_mut(piece.min(info.len()));
+            let (values, rest) = out.split_at_mut(piece * dim);
+            let (infos, others) = info.split_at_mut(piece);
             self.0.embed_into(now, options, values, infos).map_err(|error| moved(error, done))?;
             (inputs, out, info, done) = (later, rest, others, done + piece);
             thread::yield_now();
@@ -107,6 +112,13 @@ mod tests {
             info: &mut [RowInfo],
         ) -> Result<(), Error> {
             self.calls.lock().expect("no panic").push(inputs.len());
+            let expected = 2 * inputs.len();
+            if out.len() != expected {
+                return Err(Error::OutputLength { expected, found: out.len() });
+            }
+            if info.len() != inputs.len() {
+                return Err(Error::InfoLength { expected: inputs.len(), found: info.len() });
+            }
             for (index, input) in inputs.iter().enumerate() {
                 let Input::Text(text) = input else { unreachable!("texts only") };
                 if text.contains('x') {
@@ -143,6 +155,23 @@ mod tests {
         assert!(check(&[&long, "b", &half, &half, "c"], &[1, 3, 1]).is_ok());
         assert!(check(&short[..128], &[128]).is_ok());
         assert!(check(&short, &[128, 128, 44]).is_ok());
+    }
+
+    #[test]
+    fn buffers_that_do_not_fit_are_told_of_as_a_whole() {
+        let embedder = InTurns(Arc::new(Lengths::default()));
+        let inputs = vec![Input::Text("a"); 300];
+        for (values, infos) in [(599, 300), (601, 300), (600, 299), (600, 301)] {
+            let (mut out, mut info) = (vec![0.0; values], vec![RowInfo::default(); infos]);
+            let options = EncodeOptions::default();
+            let error = embedder.embed_into(&inputs, &options, &mut out, &mut info);
+            let expected = if infos == 300 {
+                Error::OutputLength { expected: 600, found: values }
+            } else {
+                Error::InfoLength { expected: 300, found: infos }
+            };
+            assert_eq!(error.expect_err("wrong").to_string(), expected.to_string());
+        }
     }
 
     #[test]

@@ -11,8 +11,8 @@ use crate::random::Random;
 /// Words of a line: from the first to below the second.
 const WORDS: std::ops::Range<usize> = 5..36;
 
-/// Lines of random words. The word at place `n` of the vocabulary, which lists frequent words first, is drawn with a
-/// likelihood that falls as `1 / (n + 2.7)`, Zipf's law as Mandelbrot corrected it.
+/// Lines of random words. The word at place `n` of the vocabulary, which lists frequent words first, is drawn
+/// with a likelihood that falls as `1 / (n + 2.7)`, Zipf's law as Mandelbrot corrected it.
 pub(super) fn lines(count: usize, seed: u64) -> Result<Vec<String>> {
     let words = words()?;
     let mut sums = Vec::with_capacity(words.len());

@@ -55,8 +55,8 @@ pub(crate) struct Args {
     /// Only these parts
     #[arg(long, value_enum, num_args = 1.., value_name = "PART")]
     only: Vec<Part>,
-    /// A macro of the kernels' source, as `VECTORS_AHEAD=4`: measures a variant, which needs NVRTC here. Only for the part
-    /// "kernels"
+    /// A macro of the kernels' source, as `VECTORS_AHEAD=4`: measures a variant, which needs NVRTC here. Only
+    /// for the part "kernels"
     #[arg(long, value_name = "NAME=VALUE")]
     define: Vec<String>,
     /// Measure every kernel that can serve a table, not only the one that is chosen

@@ -72,8 +72,8 @@ pub(super) fn latency(embed: &Contender, plan: Plan, report: &mut Report) -> Res
     Ok(())
 }
 
-/// A turn of the throughput is so many short ones: where a machine's speed changes from second to second, what
-/// is compared must lie close together.
+/// A turn of the throughput is so many short ones: where a machine's speed changes from second to second,
+/// what is compared must lie close together.
 const SHORT_TURNS: usize = 4;
 
 /// 64 connections with single short texts beside the trivial route.

@@ -45,8 +45,9 @@ pub(super) fn node() -> Result<PathBuf> {
 
 /// The folder in which Python's tiktoken finds `cl100k_base` as if it had fetched it.
 ///
-/// It fetches its vocabularies from the network, and keeps each under the SHA-1 of its address. The crate that
-/// the server decodes token ids with carries the same file, whose contents tiktoken compares with a hash.
+/// It fetches its vocabularies from the network, and keeps each under the SHA-1 of its address. The crate
+/// that the server decodes token ids with carries the same file, whose contents tiktoken compares with a
+/// hash.
 pub(super) fn vocabulary() -> Result<PathBuf> {
     // Of https://openaipublic.blob.core.windows.net/encodings/cl100k_base.tiktoken
     const NAME: &str = "9b5ad71b2ce5302211f9c61530b329a4922fc6a4";

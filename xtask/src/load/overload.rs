@@ -1,9 +1,9 @@
 //! Twice what a server can do, while a part of its clients leave at any point.
 //!
 //! The model takes a millisecond for each text, so that the capacity is known to be far below what the
-//! client can send. First the peak is measured, with a few connections that always ask. Then requests arrive at
-//! twice that rate, at times that were chosen before, whether or not earlier ones were answered. One in five
-//! clients leaves: within the head, within the body, while it waits, or within the answer.
+//! client can send. First the peak is measured, with a few connections that always ask. Then requests arrive
+//! at twice that rate, at times that were chosen before, whether or not earlier ones were answered. One in
+//! five clients leaves: within the head, within the body, while it waits, or within the answer.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -31,8 +31,8 @@ use super::slowed;
 /// Texts of a request: several, so that the queue fills before the connections run out.
 const TEXTS: usize = 16;
 
-/// Connections at the peak: enough for the server to be busy, and few, because answers come a batch at a time, and
-/// the last batch may or may not fall within the time.
+/// Connections at the peak: enough for the server to be busy, and few, because answers come a batch at a
+/// time, and the last batch may or may not fall within the time.
 const PEAK_CLIENTS: usize = 8;
 const PEAK_TIME: Duration = Duration::from_secs(20);
 
@@ -46,8 +46,8 @@ const LEAVES: usize = 5;
 /// No answer takes so long.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Growth over the second half that is the allocator's: with thousands of texts in the queue it fades over minutes,
-/// while requests that are kept would be a hundred kilobytes a second.
+/// Growth over the second half that is the allocator's: with thousands of texts in the queue it fades over
+/// minutes, while requests that are kept would be a hundred kilobytes a second.
 const GROWTH: f64 = 2e6;
 
 /// What one request came to.

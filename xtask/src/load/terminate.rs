@@ -1,8 +1,8 @@
 //! The end of a server under load: every request that was sent before gets its answer.
 //!
 //! 64 clients ask for one text after the other on connections that are kept. After SIGTERM they go on, on
-//! new connections where the old one was closed, until nobody listens. A request fails the part when it got no
-//! answer, and was sent on a connection from before the signal, or longer than an instant before the first
+//! new connections where the old one was closed, until nobody listens. A request fails the part when it got
+//! no answer, and was sent on a connection from before the signal, or longer than an instant before the first
 //! client was refused.
 //!
 //! On new connections that instant is left out: the system completes connections that a server has not seen
@@ -162,7 +162,8 @@ impl Log {
         signaled: &AtomicBool,
     ) -> bool {
         let connected = now();
-        // Nobody listens any more, or the connection was thrown away while it was made: nothing was sent on it.
+        // Nobody listens any more, or the connection was thrown away while it was made: nothing was sent on
+        // it.
         let mut client = match Client::connect(address, PATIENCE) {
             Ok(client) => client,
             Err(failure) => {

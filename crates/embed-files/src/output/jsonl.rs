@@ -30,7 +30,7 @@ impl RowWriter for JsonlWriter {
         self.line.clear();
         write_fields(&mut self.line, row, &self.model_id);
         self.line.extend_from_slice(b",\"vector\":");
-        embed_decimal::write_array(row.vector, &mut self.line);
+        write_vector(&mut self.line, row.vector);
         self.line.extend_from_slice(b"}\n");
         self.destination.write(&self.line)
     }
@@ -66,7 +66,7 @@ pub fn write_text_row(
         info.truncated,
     )
     .into_bytes();
-    embed_decimal::write_array(vector, &mut line);
+    write_vector(&mut line, vector);
     line.extend_from_slice(b"}\n");
     destination.write(&line)
 }
@@ -121,9 +121,17 @@ fn write_path(line: &mut Vec<u8>, path: &Path) {
     }
 }
 
+/// Writes a vector as a JSON array. The values must be finite.
+fn write_vector(line: &mut Vec<u8>, vector: &[f32]) {
+    debug_assert!(vector.iter().all(|value| value.is_finite()), "JSON has no NaN");
+    embed_decimal::write_array(vector, line);
+}
+
 #[cfg(test)]
 mod tests {
     use std::ffi::OsStr;
+
+    use proptest::prelude::*;
 
     use super::*;
     use crate::chunk::Chunk;
@@ -162,5 +170,18 @@ mod tests {
             line(path, &[])
                 .starts_with("{\"path\":\"a\u{fffd}\",\"path_bytes\":\"61ff\",\"chunk\"")
         );
+    }
+
+    proptest! {
+        #[test]
+        fn values_read_back_as_the_same_bits(mut bits: [u32; 40], width in 0..40_usize) {
+            bits.iter_mut().filter(|bits| !f32::from_bits(**bits).is_finite()).for_each(|bits| *bits = 0);
+            let vector = &bits.map(f32::from_bits)[..width];
+            let mut text = Vec::new();
+            write_vector(&mut text, vector);
+            let read: Vec<serde_json::Number> = serde_json::from_slice(&text).expect("JSON");
+            let read = read.iter().map(|number| number.to_string().parse::<f32>().expect("a number"));
+            prop_assert_eq!(read.map(f32::to_bits).collect::<Vec<_>>(), &bits[..width]);
+        }
     }
 }

@@ -187,7 +187,8 @@ pub(crate) fn run_with(
     Ok(report)
 }
 
-/// Pools the bags on the device and at a level of the processor, cut and normalized in every way; gives the number of batches.
+/// Pools the bags on the device and at a level of the processor, cut and normalized in every way; gives the
+/// number of batches.
 fn compare(
     pool: &dyn PoolRows,
     (weights, level): (&Weights, Level),

@@ -91,8 +91,8 @@ fn listen_at(address: SocketAddr) -> io::Result<TcpListener> {
 /// Of an answer that its client does not read yet the system takes so much, and the rest stays here, where
 /// it is counted.
 ///
-/// By itself the system takes megabytes, and takes no more until a third of them was read: a client that reads
-/// slowly and steadily would seem to read nothing for a long time.
+/// By itself the system takes megabytes, and takes no more until a third of them was read: a client that
+/// reads slowly and steadily would seem to read nothing for a long time.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 fn keep_the_system_short(stream: &TcpStream) {
     const UNSENT: u32 = 1 << 17;

@@ -80,8 +80,9 @@ impl PoolRowsOptions {
 /// A bag without ids gives zeros. Sums are `f32`, in the order of the ids, without fused operations. On
 /// the CPU rows are those of a model on the processor, bit for bit.
 ///
-/// To check them, ids, offsets and the mapping are read by the host: nobody may change them meanwhile. On a GPU that waits for the device:
-/// a model on a device, [`StaticModel::on`](crate::StaticModel::on), knows its ids and does not wait.
+/// To check them, ids, offsets and the mapping are read by the host: nobody may change them meanwhile. On a
+/// GPU that waits for the device: a model on a device, [`StaticModel::on`](crate::StaticModel::on), knows its
+/// ids and does not wait.
 ///
 /// ```
 /// use candle_core::{Device, Tensor};

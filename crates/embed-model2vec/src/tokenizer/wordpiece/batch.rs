@@ -10,8 +10,8 @@
 //! Most words have one id and some have two to four, in no order that a processor could foresee. So
 //! the first and the last step do the same for every word, without a branch: the last one writes four
 //! ids for each and goes on behind those that count. Every surprise throws away the work ahead of it:
-//! branches where a word is compared with its places in the table, and where it has one id or more, cost a fifth
-//! on technical English, where every eighth word has several ids.
+//! branches where a word is compared with its places in the table, and where it has one id or more, cost a
+//! fifth on technical English, where every eighth word has several ids.
 //!
 //! Tried without gain: storing room for all four ids in the first step, keys of pieces side by side.
 
