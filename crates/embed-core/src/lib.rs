@@ -10,6 +10,7 @@
 //! | [`embeddings`] | [`Embeddings`]: one flat row-major buffer with row views |
 //! | [`options`] | [`EncodeOptions`] and its three profiles |
 //! | [`chunks`] | [`forward_chunk_ranges`]: a long batch in bounded pieces |
+//! | [`similarity`] | [`cosine`]: how alike two rows are |
 //! | [`error`] | [`Error`]: cloneable, so that one failure can reach every waiter of a batch |
 //!
 //! # Example
@@ -35,6 +36,7 @@ pub mod embedder;
 pub mod embeddings;
 pub mod error;
 pub mod options;
+pub mod similarity;
 
 pub use asynchronous::{AsyncEmbedder, BoxFuture, block_on, embed_blocking};
 pub use chunks::forward_chunk_ranges;
@@ -44,3 +46,4 @@ pub use error::Error;
 pub use options::{
     EncodeOptions, MaxLength, NormGuard, Normalize, Overflow, Precut, UnknownTokens,
 };
+pub use similarity::cosine;

@@ -13,9 +13,20 @@ const DOCUMENT: &str = include_str!("openapi.json");
 /// A page with the routes and examples, without anything from elsewhere.
 pub(crate) const PAGE: &str = include_str!("docs.html");
 
-/// The description of a server with these settings, whose models all have at least `dim` dimensions and
-/// `vocabulary` ids.
-pub(crate) fn document(settings: &Settings, dim: usize, vocabulary: usize) -> String {
+/// What a description says of a server beside its settings.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Served {
+    /// Every model has so many dimensions at least.
+    pub(crate) dim: usize,
+    /// Every model has so many ids at least.
+    pub(crate) vocabulary: usize,
+    /// Whether there are keys, and callers need one.
+    pub(crate) has_keys: bool,
+}
+
+/// The description of a server.
+pub(crate) fn document(settings: &Settings, served: Served) -> String {
+    let Served { dim, vocabulary, has_keys } = served;
     let mut document: Value = serde_json::from_str(DOCUMENT).expect("a test reads it");
     document["info"]["version"] = json!(env!("CARGO_PKG_VERSION"));
     let schemas = &mut document["components"]["schemas"];
@@ -40,7 +51,24 @@ pub(crate) fn document(settings: &Settings, dim: usize, vocabulary: usize) -> St
             }
         }
     }
+    if has_keys {
+        let paths = document["paths"].as_object_mut().expect("a test goes to every path");
+        for (path, operations) in paths {
+            if path == "/metrics" && !settings.metrics_key {
+                continue;
+            }
+            let operations = operations.as_object_mut().expect("a test goes to every path");
+            operations.values_mut().for_each(|operation| require_key(&mut operation["security"]));
+        }
+    }
     document.to_string()
+}
+
+/// Takes the choice of no key away, where there is one.
+fn require_key(security: &mut Value) {
+    if let Some(choices) = security.as_array_mut() {
+        choices.retain(|choice| *choice != json!({}));
+    }
 }
 
 /// Inputs of the largest request for which the queue ever has room.
@@ -67,7 +95,26 @@ mod tests {
     }
 
     fn of(settings: &Settings, dim: usize, vocabulary: usize) -> Value {
-        serde_json::from_str(&document(settings, dim, vocabulary)).expect("JSON")
+        let served = Served { dim, vocabulary, has_keys: false };
+        serde_json::from_str(&document(settings, served)).expect("JSON")
+    }
+
+    #[test]
+    fn a_key_may_be_left_out_only_where_none_is_asked_for() {
+        let keys = |has_keys, metrics_key| {
+            let settings = Settings { metrics_key, ..Settings::default() };
+            let served = Served { dim: 256, vocabulary: 29_525, has_keys };
+            let document: Value = serde_json::from_str(&document(&settings, served)).expect("JSON");
+            ["/v1/embeddings", "/api/tags", "/metrics", "/healthz"].map(|path| {
+                let operations = document["paths"][path].as_object().expect(path);
+                let security = &operations.values().next().expect("an operation")["security"];
+                (security.to_string().contains("bearer"), security.to_string().contains("{}"))
+            })
+        };
+        let (open, either, needed) = ((false, false), (true, true), (true, false));
+        assert_eq!(keys(false, false), [either, either, either, open]);
+        assert_eq!(keys(true, false), [needed, needed, either, open]);
+        assert_eq!(keys(true, true), [needed, needed, needed, open]);
     }
 
     #[test]

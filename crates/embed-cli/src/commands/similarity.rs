@@ -1,7 +1,7 @@
 //! `embed similarity`: how close texts are.
 
 use anyhow::{Result, ensure};
-use embed_core::Embedder as _;
+use embed_core::{Embedder as _, cosine};
 use embed_files::output::Destination;
 
 use super::warn_about;
@@ -38,26 +38,4 @@ pub(crate) fn run(args: &SimilarityArgs, global: &GlobalArgs, console: Console) 
     }
     out.commit()?;
     Ok(Outcome::Done)
-}
-
-/// Cosine of the angle between two vectors; 0 if one of them is zero.
-fn cosine(a: &[f32], b: &[f32]) -> f64 {
-    let dot = |a: &[f32], b: &[f32]| -> f64 {
-        a.iter().zip(b).map(|(&a, &b)| f64::from(a) * f64::from(b)).sum()
-    };
-    let norms = (dot(a, a) * dot(b, b)).sqrt();
-    if norms == 0.0 { 0.0 } else { dot(a, b) / norms }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_cosine_does_not_depend_on_lengths() {
-        assert_eq!(cosine(&[3.0, 0.0], &[7.0, 0.0]), 1.0);
-        assert_eq!(cosine(&[1.0, 0.0], &[0.0, 2.0]), 0.0);
-        assert_eq!(cosine(&[1.0, 0.0], &[-2.0, 0.0]), -1.0);
-        assert_eq!(cosine(&[0.0, 0.0], &[1.0, 1.0]), 0.0);
-    }
 }

@@ -64,7 +64,8 @@ fn description(app: &App) -> String {
     let models = || app.models.iter().map(|model| &model.model);
     let dim = models().map(|model| model.dim()).min().unwrap_or(1);
     let vocabulary = models().map(|model| model.vocabulary_size()).min().unwrap_or(1);
-    openapi::document(&app.settings, dim, vocabulary)
+    let has_keys = !app.keys.is_empty();
+    openapi::document(&app.settings, openapi::Served { dim, vocabulary, has_keys })
 }
 
 async fn no_route(request: Request) -> ApiError {

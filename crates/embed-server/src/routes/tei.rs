@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use axum::extract::{Request, State};
 use axum::response::Response;
-use embed_core::{MaxLength, Normalize, UnknownTokens};
+use embed_core::{MaxLength, Normalize, UnknownTokens, cosine};
 use serde::de::MapAccess;
 use serde_json::{Value, json};
 use tokio::time::Instant;
@@ -210,15 +210,6 @@ pub(super) async fn similarity(State(app): Shared, request: Request) -> Result<R
     }
     .await;
     Ok(answered_by(model, answer))
-}
-
-/// The cosine of the angle between two rows; 0 if one of them is all zeros.
-fn cosine(a: &[f32], b: &[f32]) -> f64 {
-    let dot = |a: &[f32], b: &[f32]| -> f64 {
-        a.iter().zip(b).map(|(&a, &b)| f64::from(a) * f64::from(b)).sum()
-    };
-    let norms = (dot(a, a) * dot(b, b)).sqrt();
-    if norms > 0.0 { dot(a, b) / norms } else { 0.0 }
 }
 
 /// `GET /info`: what TEI's clients ask before they begin.

@@ -39,6 +39,40 @@ fn every_series_is_there_before_the_first_request() {
 }
 
 #[test]
+fn the_documentation_has_every_metric_and_its_labels() {
+    use std::collections::BTreeMap;
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/server.md");
+    let document = std::fs::read_to_string(path).expect("the documentation");
+    let rows = document.lines().filter_map(|line| line.strip_prefix("| `embed_"));
+    let documented: BTreeMap<String, String> = rows
+        .map(|row| {
+            let cells: Vec<&str> = row.split('|').map(str::trim).collect();
+            // A counter is called by its samples, as it is in queries, and so is the one of kind `info`.
+            let name = ["_total`", "_info`", "`"].iter().find_map(|end| cells[0].strip_suffix(end));
+            (format!("embed_{}", name.expect("a name")), cells[1].to_owned())
+        })
+        .collect();
+    let server = start(settings());
+    let page = server.get("/metrics");
+    let types = page.text().lines().filter_map(|line| line.strip_prefix("# TYPE "));
+    let served: BTreeMap<String, String> = types
+        .filter_map(|line| line.split_once(' '))
+        .map(|(name, kind)| (name.to_owned(), kind.to_owned()))
+        .collect();
+    assert_eq!(documented, served);
+    let labelled = |name: &str, label: &str| {
+        page.text().lines().any(|line| line.starts_with(name) && line.contains(label))
+    };
+    for row in document.lines().filter(|line| line.starts_with("| `embed_")) {
+        let quoted: Vec<&str> = row.split('|').nth(3).expect("labels").split('`').collect();
+        let name = row.split('`').nth(1).expect("a name");
+        for label in quoted.iter().skip(1).step_by(2) {
+            assert!(labelled(name, &format!("{label}=")), "{name} has no label {label}");
+        }
+    }
+}
+
+#[test]
 fn requests_texts_and_tokens_are_counted() {
     let server = start(settings());
     let answer = server.post("/v1/embeddings", r#"{"model":"alias","input":["abc","de","de"]}"#);
