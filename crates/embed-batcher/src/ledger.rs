@@ -102,6 +102,15 @@ pub(crate) struct InLine {
     tokens: usize,
 }
 
+impl InLine {
+    /// Gives the tokens back that no longer wait.
+    pub(crate) fn shorten_to(&mut self, tokens: usize) {
+        let gone = self.tokens.saturating_sub(tokens);
+        self.tokens -= gone;
+        self.line.tokens.fetch_sub(gone, Ordering::Relaxed);
+    }
+}
+
 impl Drop for InLine {
     fn drop(&mut self) {
         self.line.requests.fetch_sub(1, Ordering::Relaxed);
@@ -344,9 +353,13 @@ mod tests {
         let wait = |class| ledger.expected_wait(class, 2).as_millis();
         assert!(ledger.admit::<Infallible>(amount(2, 80, 2)).is_ok());
         assert_eq!((wait(Class::Interactive), wait(Class::Bulk)), (0, 39));
-        let in_line = ledger.line_up(20);
+        let mut in_line = ledger.line_up(20);
         assert!(ledger.admit::<Infallible>(amount(1, 20, 1)).is_ok());
         assert_eq!((wait(Class::Interactive), wait(Class::Bulk)), (9, 49));
+        in_line.shorten_to(10);
+        assert_eq!(wait(Class::Interactive), 4);
+        in_line.shorten_to(15);
+        assert_eq!(wait(Class::Interactive), 4);
         assert!(ledger.has_interactive());
         drop(in_line);
         assert_eq!((wait(Class::Interactive), wait(Class::Bulk)), (0, 49));

@@ -134,6 +134,7 @@ struct Request<K> {
     /// Entries before this one do not wait.
     first: usize,
     waiting: usize,
+    waiting_tokens: usize,
     running: usize,
 }
 
@@ -234,9 +235,11 @@ impl<G: Clone + Eq + Hash, K: Clone + Eq + Hash> Planner<G, K> {
         !self.muted && self.queue.groups().any(|group| self.due(group, now))
     }
 
-    /// Whether anything of a request waits for its turn. What joined the row of another does not.
-    pub(crate) fn waits(&self, request: RequestId) -> bool {
-        self.requests.get(&request).is_some_and(|request| request.waiting > 0)
+    /// The tokens of what waits of a request; `None` if nothing does. What joined the row of another does not
+    /// wait for its turn.
+    pub(crate) fn waiting_tokens(&self, request: RequestId) -> Option<usize> {
+        let request = self.requests.get(&request).filter(|request| request.waiting > 0)?;
+        Some(request.waiting_tokens)
     }
 
     /// When the planner next needs to be told the time, if ever. Ask after every step.
@@ -302,9 +305,16 @@ impl<G: Clone + Eq + Hash, K: Clone + Eq + Hash> Planner<G, K> {
         self.muted = false;
         // It waits from the moment it was sent, however late the worker hears of it.
         let arrived = sent.min(now);
-        let mut request =
-            Request { arrived, deadline, entries: Few::new(), first: 0, waiting: 0, running: 0 };
-        let (mut joined, mut waiting_tokens) = (0, 0_usize);
+        let mut request = Request {
+            arrived,
+            deadline,
+            entries: Few::new(),
+            first: 0,
+            waiting: 0,
+            waiting_tokens: 0,
+            running: 0,
+        };
+        let mut joined = 0;
         for (index, entry) in entries.into_iter().enumerate() {
             let Arriving { tokens, bytes, content } = entry;
             let this = EntryId { request: id, index };
@@ -322,12 +332,12 @@ impl<G: Clone + Eq + Hash, K: Clone + Eq + Hash> Planner<G, K> {
             if let Some(content) = &content {
                 self.waiting_contents.entry(content.clone()).or_default().push(this);
             }
-            waiting_tokens = waiting_tokens.saturating_add(tokens);
             request.waiting += 1;
+            request.waiting_tokens = request.waiting_tokens.saturating_add(tokens);
             request.entries.push(Entry { tokens, bytes, content, waits: true, joined: None });
         }
         if request.waiting > 0 {
-            self.queue.insert(id, group, class, arrived, (request.waiting, waiting_tokens));
+            self.queue.insert(id, group, class, arrived, (request.waiting, request.waiting_tokens));
         }
         if joined > 0 {
             actions.push(Action::Shared { texts: joined });
@@ -530,6 +540,7 @@ fn take<G: Clone + Eq + Hash, K: Eq + Hash>(
     }
     queue.take(id.request, entry.tokens, charge);
     request.waiting -= 1;
+    request.waiting_tokens = request.waiting_tokens.saturating_sub(entry.tokens);
     entry.weight()
 }
 

@@ -224,10 +224,17 @@ impl<B: Backend> Worker<B> {
         );
         self.step(Event::Arrived(arrival), Means::NONE);
         // All of it may have joined rows that are computed already.
-        if let Some(request) = self.requests.get_mut(&id)
-            && !self.planner.waits(id)
-        {
-            request.in_line = None;
+        self.move_up(id);
+    }
+
+    /// Makes the place of a request in the line as long as what still waits of it.
+    fn move_up(&mut self, id: RequestId) {
+        let Some(request) = self.requests.get_mut(&id) else { return };
+        let Some(in_line) = &mut request.in_line else { return };
+        match self.planner.waiting_tokens(id) {
+            Some(tokens) => in_line.shorten_to(tokens),
+            // What is with the backend is nobody's to overtake.
+            None => request.in_line = None,
         }
     }
 
@@ -312,14 +319,17 @@ impl<B: Backend> Worker<B> {
         let mut item = |entry: &EntryId| {
             let request = self.requests.get_mut(&entry.request)?;
             request.dispatched.get_or_insert(now);
-            if request.in_line.is_some() && !self.planner.waits(entry.request) {
-                // From here on it is nobody's to overtake.
-                request.in_line = None;
-            }
             request.items[entry.index].take()
         };
         let items: Vec<Arc<B::Item>> = dispatch.rows.iter().filter_map(&mut item).collect();
         dispatch.riders.iter().for_each(|rider| drop(item(rider)));
+        let mut moved = None;
+        for EntryId { request, .. } in dispatch.rows.iter().chain(&dispatch.riders) {
+            // The items of a request mostly follow each other.
+            if moved.replace(*request) != Some(*request) {
+                self.move_up(*request);
+            }
+        }
         let first = dispatch.rows.first().and_then(|entry| self.requests.get(&entry.request));
         let Some(options) = first.map(|request| request.options.clone()) else { return };
         self.shared.observe(&Observation::BatchStarted {

@@ -4,7 +4,7 @@
 /// has no values.
 ///
 /// It is summed in `f64`, from the first value to the last, so that it is the same on every machine. Rows need
-/// not have length 1.
+/// not have length 1. What rounding puts beyond -1 or 1 is cut off.
 ///
 /// # Panics
 ///
@@ -19,7 +19,7 @@ pub fn cosine(a: &[f32], b: &[f32]) -> f64 {
         a.iter().zip(b).map(|(&a, &b)| f64::from(a) * f64::from(b)).sum()
     };
     let norms = (dot(a, a) * dot(b, b)).sqrt();
-    if norms > 0.0 { dot(a, b) / norms } else { 0.0 }
+    if norms > 0.0 { (dot(a, b) / norms).clamp(-1.0, 1.0) } else { 0.0 }
 }
 
 #[cfg(test)]
@@ -38,8 +38,16 @@ mod tests {
     }
 
     #[test]
-    #[should_panic(expected = "different widths")]
+    fn rounding_makes_no_cosine_larger_than_one() {
+        for values in [[2.0, 21.0], [4.0, 41.0], [7.0, 54.0]] {
+            let row = values.map(|value| value * 1.1);
+            assert_eq!(cosine(&values, &row), 1.0);
+            assert_eq!(cosine(&values, &row.map(|value| -value)), -1.0);
+        }
+    }
+
+    #[test]
     fn rows_of_different_widths_have_none() {
-        cosine(&[1.0], &[1.0, 2.0]);
+        assert!(std::panic::catch_unwind(|| cosine(&[1.0], &[1.0, 2.0])).is_err());
     }
 }

@@ -37,7 +37,8 @@ pub struct ServedModel {
 /// Where a model computes, which decides how it is called.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Place {
-    /// On the processor: as many calls at once as there are threads, small ones where they were read.
+    /// On the processor: as many batches at once as there are threads, and small requests beside them where
+    /// they were read.
     #[default]
     Processor,
     /// On a device: one call at a time, always on a thread that may wait.
@@ -82,7 +83,7 @@ impl Running {
             Place::Processor => BatchConfig {
                 slots: settings.threads().get(),
                 inline_bytes: settings.inline_bytes,
-                // A question never waits for a batch of somebody's bulk work.
+                // A small question does not wait for a batch of somebody's bulk work.
                 inline_slots: settings.threads().get(),
                 ..BatchConfig::default()
             },

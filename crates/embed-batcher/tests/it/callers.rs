@@ -17,6 +17,13 @@ fn ask(
     tokio::spawn(async move { batcher.embed_with(text, &0, &request).await })
 }
 
+/// Waits until the worker knows what callers have done: it counts an interactive request from before its
+/// admission until a moment after its end.
+async fn until_no_interactive_waits(batcher: &Batcher<Held>) {
+    let wait = || batcher.expected_wait(Class::Interactive);
+    until(|| wait().is_zero(), || format!("{:?} of interactive work", wait())).await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn arrivals_while_a_batch_runs_go_together() {
     let (batcher, hand) = held(|_| {});
@@ -104,7 +111,7 @@ async fn a_lone_small_request_runs_on_its_own_thread() {
     assert_eq!(hand.calls().last(), Some(&vec!["a".to_owned(), "bc".to_owned()]));
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_small_interactive_request_passes_bulk_work_and_nobody_else() {
     let (batcher, hand) = held(|config| (config.inline_bytes, config.inline_slots) = (16, 1));
     let (bulk, interactive) = (RequestOptions::bulk(), RequestOptions::default());
@@ -144,7 +151,7 @@ async fn an_interactive_request_in_the_queue_is_not_passed() {
     assert_eq!(batcher.stats().inline, 0);
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn an_interactive_request_with_the_backend_keeps_nobody_in_the_queue() {
     let (batcher, hand) = held(|config| (config.inline_bytes, config.inline_slots) = (16, 1));
     let running = ask(&batcher, "more bytes than run at once", RequestOptions::default());
@@ -153,6 +160,7 @@ async fn an_interactive_request_with_the_backend_keeps_nobody_in_the_queue() {
     let equal = ask(&batcher, "more bytes than run at once", RequestOptions::default());
     let bulk = ask(&batcher, "bulk work of more bytes", RequestOptions::bulk());
     until_queued(&batcher, 2).await;
+    until_no_interactive_waits(&batcher).await;
     let small = ask(&batcher, "small", RequestOptions::default());
     hand.until(|calls| calls.len() == 2).await;
     assert_eq!(hand.calls()[1], ["small"]);
@@ -164,7 +172,7 @@ async fn an_interactive_request_with_the_backend_keeps_nobody_in_the_queue() {
     assert_eq!((stats.inline, stats.shared), (1, 1));
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn an_interactive_request_that_was_withdrawn_keeps_nobody_in_the_queue() {
     let (batcher, hand) = held(|config| (config.inline_bytes, config.inline_slots) = (16, 1));
     let running = ask(&batcher, "bulk work of more bytes", RequestOptions::bulk());
@@ -174,9 +182,7 @@ async fn an_interactive_request_that_was_withdrawn_keeps_nobody_in_the_queue() {
     assert!(batcher.expected_wait(Class::Interactive) > Duration::ZERO);
     drop(gone);
     until_queued(&batcher, 0).await;
-    // The worker tells the ledger first, and takes the request out of the line a moment later.
-    let wait = || batcher.expected_wait(Class::Interactive);
-    until(|| wait().is_zero(), || format!("{:?} of interactive work", wait())).await;
+    until_no_interactive_waits(&batcher).await;
     let small = ask(&batcher, "small", RequestOptions::default());
     hand.until(|calls| calls.len() == 2).await;
     hand.release_all();
@@ -184,6 +190,25 @@ async fn an_interactive_request_that_was_withdrawn_keeps_nobody_in_the_queue() {
         assert!(answer.await.expect("no panic").is_ok());
     }
     assert_eq!(batcher.stats().inline, 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_expected_wait_falls_with_every_batch() {
+    let (batcher, hand) = held(|config| config.max_rows = 1);
+    let expected = |texts: u32, class| {
+        // By the first guess, a thousand tokens take a millisecond, and each text has one.
+        batcher.expected_wait(class) == texts * Duration::from_micros(1)
+    };
+    let options = RequestOptions::default();
+    let array = batcher.submit(["1", "2", "3", "4"], &0, &options);
+    hand.until(|calls| calls.len() == 1).await;
+    assert!(expected(3, Class::Interactive) && expected(3, Class::Bulk));
+    let bulk = batcher.submit(["bulk", "work"], &0, &RequestOptions::bulk());
+    assert!(expected(3, Class::Interactive) && expected(5, Class::Bulk));
+    drop(array);
+    hand.release_all();
+    assert!(bulk.await.is_ok());
+    assert!(expected(0, Class::Interactive) && expected(0, Class::Bulk));
 }
 
 #[tokio::test(flavor = "multi_thread")]

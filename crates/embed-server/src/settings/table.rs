@@ -154,7 +154,7 @@ pub const TABLE: &[Setting] = &[
         Batching,
         inline_bytes,
         Bytes((0, LARGEST_BODY)),
-        "Requests of at most so many bytes of text are computed where they were read, if nothing but bulk work waits: a change of threads would take longer. `0` never does that, and a model on a device never does"
+        "Requests of at most so many bytes of text are computed where they were read if nothing waits, interactive ones also past bulk work: a change of threads would take longer. `0` never does that, and a model on a device never does"
     ),
     setting!(
         Batching,

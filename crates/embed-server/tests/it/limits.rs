@@ -128,9 +128,10 @@ fn post_and_leave(connection: &mut crate::client::Connection, body: &str) {
 /// Waits until a gauge of the model has a value.
 fn until(server: &Running, gauge: &str, value: u64) {
     let line = format!("{gauge}{{model=\"m\"}} {value}\n");
+    let mut connection = server.connect();
     // Each round is a request, so that this gives up after a minute or so.
     for _ in 0..100_000 {
-        if server.get("/metrics").text().contains(&line) {
+        if connection.send("GET", "/metrics", &[], "").text().contains(&line) {
             return;
         }
         std::thread::yield_now();
