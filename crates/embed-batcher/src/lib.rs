@@ -99,8 +99,8 @@
 //!
 //! With [`inline_slots`](BatchConfig::inline_slots) a small query does not come to the queue at all, whatever
 //! bulk work waits or runs: it is computed on its caller's thread. It queues like the others while all those
-//! slots are taken, while another interactive request waits, behind a gate that is held, and where the backend
-//! has turned out to be slow ([`inline_time`](BatchConfig::inline_time)).
+//! slots are taken, while another interactive request waits, behind a gate that is held, and where the
+//! backend has turned out to be slow ([`inline_time`](BatchConfig::inline_time)).
 //!
 //! # Testing code that uses it
 //!

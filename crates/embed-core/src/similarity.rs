@@ -3,8 +3,8 @@
 /// The cosine of the angle between two rows of equal width, from -1 to 1; 0 if one of them is all zeros, or
 /// has no values.
 ///
-/// It is summed in `f64`, from the first value to the last, so that it is the same on every machine. Rows need
-/// not have length 1. What rounding puts beyond -1 or 1 is cut off.
+/// It is summed in `f64`, from the first value to the last, so that it is the same on every machine. Rows
+/// need not have length 1. What rounding puts beyond -1 or 1 is cut off.
 ///
 /// # Panics
 ///

@@ -84,8 +84,8 @@ pub struct Settings {
     /// Tokens of one batch.
     pub batch_tokens: usize,
     /// Requests of at most so many bytes of text are computed where they were read if nothing waits,
-    /// interactive ones also past bulk work: a change of threads would take longer. Zero never does that, and a model on a
-    /// device never does.
+    /// interactive ones also past bulk work: a change of threads would take longer. Zero never does that, and
+    /// a model on a device never does.
     pub inline_bytes: usize,
     /// Rows of recent texts that are kept, for each model.
     pub cache_rows: usize,
