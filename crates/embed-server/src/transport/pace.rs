@@ -26,6 +26,10 @@ impl Limits {
     }
 }
 
+/// Who takes an answer slower than this on the whole, in bytes a second, holds the memory of its rows for too
+/// long.
+const SLOWEST: u64 = 1 << 14;
+
 /// While draining, a connection that asks for nothing is kept open so long: who sends a request at this
 /// moment still gets an answer.
 const GRACE: Duration = Duration::from_secs(1);
@@ -48,8 +52,28 @@ enum Step {
 struct State {
     step: Step,
     since: Instant,
-    /// Since when the client accepts no bytes.
+    taking: Taking,
+}
+
+/// How the client takes an answer.
+#[derive(Debug, Default)]
+struct Taking {
+    /// Since when it accepts no bytes.
     stalled: Option<Instant>,
+    /// How long it accepted none in earlier stalls of this answer.
+    waited: Duration,
+    /// Bytes of this answer that it accepted.
+    bytes: u64,
+}
+
+impl Taking {
+    /// When it will have kept the server waiting for too long: `limit` at a time, and on the whole that and the
+    /// time that the bytes so far may take.
+    fn until(&self, limit: Duration) -> Option<Instant> {
+        let paid = Duration::from_millis(self.bytes.saturating_mul(1000) / SLOWEST);
+        let allowed = limit.saturating_add(paid);
+        Some(self.stalled? + limit.min(allowed.saturating_sub(self.waited)))
+    }
 }
 
 /// The pace of one connection, told by its socket and by its requests.
@@ -70,7 +94,11 @@ pub(super) enum Verdict {
 impl Pace {
     /// Of a new connection, whose first head is awaited no longer than any other.
     pub(super) fn new() -> Self {
-        Self(Mutex::new(State { step: Step::New, since: Instant::now(), stalled: None }))
+        Self(Mutex::new(State {
+            step: Step::New,
+            since: Instant::now(),
+            taking: Taking::default(),
+        }))
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -91,7 +119,10 @@ impl Pace {
 
     /// A request has a head and goes to its route.
     pub(super) fn asked(&self) {
-        self.state().step = Step::Busy;
+        let mut state = self.state();
+        state.step = Step::Busy;
+        // The end of the answer before may still be on its way.
+        state.taking = Taking { stalled: state.taking.stalled, ..Taking::default() };
     }
 
     /// All of an answer is known.
@@ -107,14 +138,18 @@ impl Pace {
         }
     }
 
-    /// The client accepted bytes, or did not.
-    pub(super) fn wrote(&self, is_accepted: bool) {
-        let mut state = self.state();
-        if is_accepted {
-            state.stalled = None;
-        } else if state.stalled.is_none() {
-            state.stalled = Some(Instant::now());
+    /// The client accepted bytes.
+    pub(super) fn wrote(&self, bytes: usize) {
+        let taking = &mut self.state().taking;
+        taking.bytes = taking.bytes.saturating_add(bytes as u64);
+        if let Some(stalled) = taking.stalled.take() {
+            taking.waited += stalled.elapsed();
         }
+    }
+
+    /// The client accepts no bytes at the moment.
+    pub(super) fn stalled(&self) {
+        self.state().taking.stalled.get_or_insert_with(Instant::now);
     }
 
     /// What becomes of the connection now, if the server began to drain at `drained`.
@@ -131,7 +166,7 @@ impl Pace {
             Step::Head => (Some(state.since + limits.head), Verdict::Abort),
             Step::Busy | Step::Sending => (None, Verdict::Abort),
         };
-        let stalled = state.stalled.map(|stalled| stalled + limits.write);
+        let stalled = state.taking.until(limits.write);
         drop(state);
         let (until, then) = match (until, stalled) {
             (None, stalled) => (stalled, Verdict::Abort),
@@ -224,12 +259,57 @@ mod tests {
     async fn who_does_not_read_is_ended_at_once() {
         let pace = Pace::new();
         pace.asked();
-        pace.wrote(false);
+        pace.stalled();
         tokio::time::advance(seconds(20)).await;
-        pace.wrote(false);
+        pace.stalled();
         tokio::time::advance(seconds(10)).await;
         check(&pace, None, Verdict::Abort);
-        pace.wrote(true);
+        pace.wrote(1);
         check(&pace, None, Verdict::Until(None));
+    }
+
+    /// How many seconds a client gets that takes so many bytes after every stall of so many seconds, up to an
+    /// hour.
+    async fn lasts(bytes: usize, stall: u64) -> u64 {
+        let pace = Pace::new();
+        pace.asked();
+        for second in 0..3600 {
+            pace.stalled();
+            if pace.verdict(LIMITS, None) == Verdict::Abort {
+                return second;
+            }
+            tokio::time::advance(seconds(1)).await;
+            if (second + 1) % stall == 0 {
+                pace.wrote(bytes);
+            }
+        }
+        3600
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_reads_too_slowly_on_the_whole_is_ended_too() {
+        assert_eq!(lasts(0, 3600).await, 30);
+        assert_eq!(lasts(1, 29).await, 30);
+        // Half of what is asked for: half of the time is paid for.
+        assert_eq!(lasts(8 << 10, 1).await, 60);
+        assert_eq!(lasts(80 << 10, 10).await, 55);
+        assert_eq!(lasts(16 << 10, 1).await, 3600);
+        assert_eq!(lasts(16 * 29 << 10, 29).await, 3600);
+        // Whatever it took before, it may not stand still for so long.
+        assert_eq!(lasts(100 << 20, 31).await, 30);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn each_answer_has_its_own_time() {
+        let pace = Pace::new();
+        for _ in 0..10 {
+            pace.asked();
+            pace.stalled();
+            tokio::time::advance(seconds(20)).await;
+            check(&pace, None, Verdict::Until(Some(Instant::now() + seconds(10))));
+            pace.wrote(1);
+            pace.answered();
+            pace.flushed();
+        }
     }
 }

@@ -26,8 +26,13 @@ impl<S> Paced<S> {
         self.socket
     }
 
-    fn told<T>(&self, written: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
-        self.pace.wrote(written.is_ready());
+    fn told(&self, written: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
+        match &written {
+            Poll::Ready(Ok(bytes)) => self.pace.wrote(*bytes),
+            // An error ends the connection.
+            Poll::Ready(Err(_)) => {}
+            Poll::Pending => self.pace.stalled(),
+        }
         written
     }
 }
