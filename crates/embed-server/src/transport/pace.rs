@@ -294,7 +294,7 @@ mod tests {
         assert_eq!(lasts(8 << 10, 1).await, 60);
         assert_eq!(lasts(80 << 10, 10).await, 55);
         assert_eq!(lasts(16 << 10, 1).await, 3600);
-        assert_eq!(lasts(16 * 29 << 10, 29).await, 3600);
+        assert_eq!(lasts(29 * (16 << 10), 29).await, 3600);
         // Whatever it took before, it may not stand still for so long.
         assert_eq!(lasts(100 << 20, 31).await, 30);
     }
