@@ -2,11 +2,13 @@
 
 mod serve;
 
+use std::ffi::OsString;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 use anyhow::{Result, bail};
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::error::ErrorKind;
+use clap::{Args, CommandFactory as _, Parser, Subcommand, ValueEnum};
 use embed_core::{EncodeOptions, MaxLength, Normalize};
 use embed_files::Chunking;
 use embed_model2vec::device::Device;
@@ -27,6 +29,31 @@ pub(crate) struct Cli {
     pub(crate) global: GlobalArgs,
     #[command(subcommand)]
     pub(crate) command: Command,
+}
+
+impl Cli {
+    /// What the program is asked for. Ends it if that is wrong usage, or a request for help.
+    pub(crate) fn of_this_program() -> Self {
+        Self::of(std::env::args_os()).unwrap_or_else(|error| error.exit())
+    }
+
+    fn of(arguments: impl IntoIterator<Item = OsString>) -> Result<Self, clap::Error> {
+        let arguments: Vec<OsString> = arguments.into_iter().collect();
+        let cli = Self::try_parse_from(&arguments)?;
+        // Of an option that stands in front of the command and behind it, clap keeps what stands behind. That
+        // is as it should be where the last one counts, but each of the models does.
+        let options = arguments.iter().take_while(|argument| *argument != "--");
+        let given = options.filter(|argument| {
+            let argument = argument.as_encoded_bytes();
+            argument == b"--model" || argument.starts_with(b"--model=")
+        });
+        if given.count() > cli.global.model.len() {
+            let message =
+                "--model stands in front of the command and behind it: put all in one place";
+            return Err(Self::command().error(ErrorKind::ArgumentConflict, message));
+        }
+        Ok(cli)
+    }
 }
 
 /// Options of every command.
@@ -241,7 +268,6 @@ pub(crate) enum Format {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::CommandFactory as _;
 
     #[test]
     fn the_definition_is_consistent() {
@@ -263,6 +289,21 @@ mod tests {
             (Normalize::Yes, EncodeOptions::osaurus().norm_guard)
         );
         assert_eq!(options(&["--max-length=none", "--no-normalize"]).normalize, Normalize::No);
+    }
+
+    #[test]
+    fn no_model_is_lost_between_two_places() {
+        let models = |line: &str| {
+            let cli = Cli::of(line.split(' ').map(OsString::from));
+            cli.map(|cli| cli.global.model).map_err(|error| error.kind())
+        };
+        assert_eq!(models("embed --model a serve"), Ok(vec!["a".into()]));
+        assert_eq!(models("embed --model a --model=b serve"), Ok(vec!["a".into(), "b".into()]));
+        assert_eq!(models("embed serve --model a --model b"), Ok(vec!["a".into(), "b".into()]));
+        assert_eq!(models("embed text --model a -- --model"), Ok(vec!["a".into()]));
+        for line in ["embed --model a serve --model b", "embed --model=a text --model b x"] {
+            assert_eq!(models(line), Err(ErrorKind::ArgumentConflict), "{line}");
+        }
     }
 
     #[test]

@@ -10,10 +10,8 @@ mod model;
 
 use std::process::ExitCode;
 
-use clap::Parser as _;
-
 fn main() -> ExitCode {
-    let cli = cli::Cli::parse();
+    let cli = cli::Cli::of_this_program();
     let console = console::Console::new(&cli.global);
     exit_code::of(commands::run(&cli, console))
 }
