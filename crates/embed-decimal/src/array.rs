@@ -1,6 +1,6 @@
 //! Text of many numbers at a time.
 //!
-//! A block of sixteen numbers goes through three steps, the first two of which are loops without branches
+//! A block of numbers goes through three steps, the first two of which are loops without branches
 //! over small arrays:
 //!
 //! 1. the decimals of all numbers (`shortest.rs`);
@@ -8,16 +8,18 @@
 //! 3. one number after the other into the text: zeros and a point first, the digits over them, and the
 //!    length from the zeros at the end. What is written behind the length, the next number writes over.
 //!
-//! All of it is compiled a second time for processors with AVX2 (`avx2.rs`): 5.8 nanoseconds a number there,
-//! 7.2 without.
+//! All of it is compiled a second time for processors with AVX2 (`avx2.rs`): 4.7 nanoseconds a number there,
+//! 6.1 without.
 //!
-//! Tried without gain: the same arithmetic for one number at a time (10 nanoseconds), and copying zmij's text
+//! Tried without gain: the same arithmetic for one number at a time (10 nanoseconds), the zeros, the point
+//! and the first digit as one word in the third step, more room at a time, and copying zmij's text
 //! in two overlapping pieces in place of a call of `memcpy` (zmij itself needs 21 of 23).
 #![expect(clippy::inline_always, reason = "compiled twice, for each kind of processor as a whole")]
 
 #[cfg(target_arch = "x86_64")]
 use crate::avx2::Avx2;
-use crate::digits::{BLOCK, Digits};
+use crate::digits::Digits;
+use crate::shortest::BLOCK;
 
 /// The longest text of a number, in bytes, with a comma behind it.
 pub const WIDEST: usize = ROOM + 1;

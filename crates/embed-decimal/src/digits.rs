@@ -8,10 +8,7 @@
 #![expect(clippy::cast_possible_truncation, reason = "groups of digits are small numbers")]
 #![expect(clippy::inline_always, reason = "compiled twice, for each kind of processor as a whole")]
 
-use crate::shortest::shortest;
-
-/// So many numbers become text together.
-pub(crate) const BLOCK: usize = 16;
+use crate::shortest::{BLOCK, Decimals};
 
 /// The digits of a block of numbers.
 pub(crate) struct Digits {
@@ -28,13 +25,7 @@ impl Digits {
     /// Of at most [`BLOCK`] numbers.
     #[inline(always)]
     pub(crate) fn of(values: &[f32]) -> Self {
-        let mut places = [0; BLOCK];
-        let mut units = [0; BLOCK];
-        for (index, &value) in values.iter().enumerate() {
-            let decimal = shortest(value);
-            places[index] = decimal.places;
-            units[index] = decimal.units;
-        }
+        let Decimals { units, places } = Decimals::of(values);
         let mut first = [0; BLOCK];
         let mut fours = [0; 2 * BLOCK];
         for (index, units) in units.into_iter().enumerate() {

@@ -3,7 +3,7 @@
 //! The text of an embedding costs more than the embedding: a row of 256 numbers is tokenized and pooled in
 //! a microsecond, and a formatter that writes one number at a time needs five for its text. The
 //! values of rows of length 1 lie in a small range, for which `shortest.rs` has an exact and short
-//! arithmetic, and `array.rs` turns sixteen of them into text at a time. Every other number (0, powers of
+//! arithmetic, and `array.rs` turns a block of them into text at a time. Every other number (0, powers of
 //! two, below 2^-16, 1 and above) is `zmij`'s, whose text is also what all others must equal: a test
 //! compares each of the 134,217,712 numbers of the range.
 //!

@@ -67,8 +67,8 @@ struct Taking {
 }
 
 impl Taking {
-    /// When it will have kept the server waiting for too long: `limit` at a time, and on the whole that and the
-    /// time that the bytes so far may take.
+    /// When it will have kept the server waiting for too long: `limit` at a time, and on the whole that and
+    /// the time that the bytes so far may take.
     fn until(&self, limit: Duration) -> Option<Instant> {
         let paid = Duration::from_millis(self.bytes.saturating_mul(1000) / SLOWEST);
         let allowed = limit.saturating_add(paid);
