@@ -269,8 +269,7 @@ impl Ledger {
 
     /// How long a small request of so many tokens would take; nothing before any has run.
     pub(crate) fn inline_time_for(&self, tokens: usize) -> Duration {
-        let pace = self.inline_pace.load(Ordering::Relaxed);
-        Duration::from_nanos(pace.saturating_mul(tokens as u64) / 1000)
+        time_at(&self.inline_pace, tokens)
     }
 
     /// How long what waits before a new request of `class` takes if `slots` calls work on it at once.
@@ -279,15 +278,18 @@ impl Ledger {
             Class::Interactive => self.line.tokens.load(Ordering::Relaxed),
             Class::Bulk => self.queued().tokens,
         };
-        let nanos = self.pace.load(Ordering::Relaxed).saturating_mul(tokens as u64) / 1000;
-        Duration::from_nanos(nanos / slots.max(1) as u64)
+        time_at(&self.pace, tokens) / u32::try_from(slots.max(1)).unwrap_or(u32::MAX)
     }
 
     /// How long `tokens` take at the present pace, between a millisecond and a minute.
     fn time_for(&self, tokens: usize) -> Duration {
-        let nanos = self.pace.load(Ordering::Relaxed).saturating_mul(tokens as u64) / 1000;
-        Duration::from_nanos(nanos).clamp(Duration::from_millis(1), Duration::from_mins(1))
+        time_at(&self.pace, tokens).clamp(Duration::from_millis(1), Duration::from_mins(1))
     }
+}
+
+fn time_at(pace: &AtomicU64, tokens: usize) -> Duration {
+    let nanos = pace.load(Ordering::Relaxed).saturating_mul(tokens as u64) / 1000;
+    Duration::from_nanos(nanos)
 }
 
 fn pace_of(tokens: usize, ran: Duration) -> u64 {

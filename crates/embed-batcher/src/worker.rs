@@ -77,6 +77,16 @@ struct Request<B: Backend> {
     dispatched: Option<Instant>,
 }
 
+impl<B: Backend> Request<B> {
+    /// Answers it with an error, though some of it may still wait.
+    fn end(self, error: Error<B::Error>) {
+        // Before the answer: what its caller asks for next need not wait for it.
+        drop(self.in_line);
+        // Nobody listens after a withdrawal.
+        let _ = self.reply.send(Err(error));
+    }
+}
+
 /// What the actions of a step may use up.
 struct Means<B: Backend> {
     permit: Option<(Permit, Duration)>,
@@ -399,7 +409,7 @@ impl<B: Backend> Worker<B> {
     }
 
     fn fail(&mut self, entry: EntryId, failure: Failure<B::Error>) -> Vec<Action> {
-        let Some(mut request) = self.requests.remove(&entry.request) else { return Vec::new() };
+        let Some(request) = self.requests.remove(&entry.request) else { return Vec::new() };
         let error = located(&*self.shared.backend, failure, request.assembly.position(entry.index));
         let texts = request.assembly.len();
         // Only a batch that was dropped by its executor ends like this.
@@ -407,15 +417,13 @@ impl<B: Backend> Worker<B> {
         let ended =
             if lost { Observation::Closed { texts } } else { Observation::Failed { texts } };
         self.shared.observe(&ended);
-        // What its caller asks for next need not wait for it.
-        request.in_line = None;
-        let _ = request.reply.send(Err(error));
+        request.end(error);
         // What else waits of the request is of no use any more.
         self.planner.step(Event::Withdrawn(entry.request), self.now)
     }
 
     fn answer(&mut self, id: RequestId, verdict: Verdict, queued: usize) {
-        let Some(mut request) = self.requests.remove(&id) else { return };
+        let Some(request) = self.requests.remove(&id) else { return };
         let texts = request.assembly.len();
         let running = texts - queued;
         let error = match verdict {
@@ -433,9 +441,7 @@ impl<B: Backend> Worker<B> {
                 Error::Closed
             }
         };
-        request.in_line = None;
-        // Nobody listens after a withdrawal.
-        let _ = request.reply.send(Err(error));
+        request.end(error);
     }
 
     /// The end. After a drain it waits for the calls that run outside the queue, until the deadline.

@@ -27,12 +27,9 @@ pub const WIDEST: usize = ROOM + 1;
 /// What `zmij` may need for a number.
 const ROOM: usize = 24;
 
-/// What the numbers of a block may need.
-const BLOCK_ROOM: usize = BLOCK * WIDEST;
-
-/// So many bytes behind its text [`write_array`] takes for a moment. Where a `Vec` has capacity for the text
-/// and for so much more, the text does not move.
-pub const HEADROOM: usize = BLOCK_ROOM;
+/// So many bytes behind its text [`write_array`] takes for a moment: what a block may need. Where a `Vec` has
+/// capacity for the text and for so much more, the text does not move.
+pub const HEADROOM: usize = BLOCK * WIDEST;
 
 /// Appends an array of JSON: `values` in their order, each in the shortest form that reads back as the same
 /// `f32`. It is the form of `zmij`, in every byte.
@@ -59,8 +56,8 @@ pub(crate) fn write_numbers(values: &[f32], text: &mut Vec<u8>) {
     let mut end = text.len();
     for block in values.chunks(BLOCK) {
         // Room that is left over from the block before serves again: most numbers need half of theirs.
-        if text.len() < end + BLOCK_ROOM {
-            text.resize(end + BLOCK_ROOM, 0);
+        if text.len() < end + HEADROOM {
+            text.resize(end + HEADROOM, 0);
         }
         end += write_block(block, text[end..].first_chunk_mut().expect("resized to it"));
     }
@@ -70,7 +67,7 @@ pub(crate) fn write_numbers(values: &[f32], text: &mut Vec<u8>) {
 
 /// Writes at most [`BLOCK`] numbers, each with a comma behind it, and gives their length.
 #[inline(always)]
-fn write_block(values: &[f32], text: &mut [u8; BLOCK_ROOM]) -> usize {
+fn write_block(values: &[f32], text: &mut [u8; HEADROOM]) -> usize {
     let digits = Digits::of(values);
     let mut end = 0;
     for (index, &value) in values.iter().enumerate() {

@@ -5,14 +5,12 @@
 //! `(m + 1/2) / 2^e`. We count in units of `10^-k`, where `k` is the least with `10^k >= 2^e`. Then:
 //!
 //! - The interval is at least one unit wide and less than ten: a whole number of units lies in it, and at
-//!   most one multiple of ten. The multiple of ten, if there is one, is the shortest; else it is
-//!   the whole number nearest to `v`, and of two that are equally near the even one. Zeros at its end are not
-//!   written.
-//! - Everything is exact. In units, `v` is `m * 10^k / 2^e`, and the ends are `(2m - 1) * 10^k / 2^(e + 1)`
-//!   and
+//!   most one multiple of ten. The multiple of ten, if there is one, is the shortest; else it is the whole
+//!   number nearest to `v`, and of two that are equally near the even one. Zeros at its end are not written.
+//! - Everything is exact. In units, `v` is `m * 10^k / 2^e`, the ends are `(2m - 1) * 10^k / 2^(e + 1)` and
 //!   `(2m + 1) * 10^k / 2^(e + 1)`: whole numbers `2m * 5^k` and `(2m ± 1) * 5^k` over a power of two. With
-//!   `k <= 12` none of them exceeds 2^53, so that each is an `f64`, and no product or sum here is rounded where
-//!   it must not be.
+//!   `k <= 12` none of them exceeds 2^53, so that each is an `f64`, and no product or sum is rounded where it
+//!   must not be.
 //! - An end is an odd number over a power of two, and no whole number: whether ends belong to the
 //!   interval, which the parity of `m` decides, need not be asked.
 //! - There are at most `10 * 2^24` units, hence nine digits.
@@ -52,8 +50,8 @@ const SCALES: [f64; 16] = {
     scales
 };
 
-/// The least `k` with `10^k >= 2^e`, for every `e` of the range: `1233 / 4096` is the common logarithm of two,
-/// but for a part in sixty thousand.
+/// The least `k` with `10^k >= 2^e`, for every `e` of the range: `1233 / 4096` is the common logarithm of
+/// two, but for a part in sixty thousand.
 #[inline(always)]
 const fn places_of(e: u32) -> u32 {
     ((e * 1233) >> 12) + 1

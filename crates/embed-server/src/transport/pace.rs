@@ -70,9 +70,10 @@ impl Taking {
     /// When it will have kept the server waiting for too long: `limit` at a time, and on the whole that and
     /// the time that the bytes so far may take.
     fn until(&self, limit: Duration) -> Option<Instant> {
+        let stalled = self.stalled?;
         let paid = Duration::from_millis(self.bytes.saturating_mul(1000) / SLOWEST);
         let allowed = limit.saturating_add(paid);
-        Some(self.stalled? + limit.min(allowed.saturating_sub(self.waited)))
+        Some(stalled + limit.min(allowed.saturating_sub(self.waited)))
     }
 }
 
